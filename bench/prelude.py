@@ -1,7 +1,7 @@
 """`make bench-backlog`: a history before a live stream, streamed, computed as a batch before, and as a batch run.
 
-Bids and auctions in Parquet, a history and a live stream that continues it, in Nexmark's windows and sessions (q11),
-and in a join with bounds of time (bids with their auction, while that lasts): with ``backlog.mode=stream`` and
+Nexmark's events in Parquet, a history and a live stream that continues it, in windows, a join of windows (q8), sessions
+(q11), and a join with bounds of time (bids with their auction, while that lasts): with ``backlog.mode=stream`` and
 ``backlog.mode=batch``, from the start of the job until its history is in batch records and all windows that the live
 stream has closed are out; and beside them the same rows as a batch run, in which all windows come out. They take turns,
 in one Spark session. The two streams are then drained, and must have written the same rows.
@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from contenders import windows
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, settled, where
-from nexmark_queries import SCHEMAS, q5, q11
+from nexmark_queries import SCHEMAS, q5, q8, q11
 from rekindle.session.session import make_session
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
@@ -55,11 +56,13 @@ def bids_in_time(bids: DataFrame, auctions: DataFrame) -> DataFrame:
 QUERIES: dict[str, Callable[..., DataFrame]] = {
     "windows per auction": windows,
     "q5": q5,
+    "q8, a join of windows": q8,
     "q11, sessions": q11,
     "bids in time, a join": bids_in_time,
 }
-READS = {"bids in time, a join": ("bids", "auctions")}
-"""Queries that read more than bids."""
+READS = {"bids in time, a join": ("bids", "auctions"), "q8, a join of windows": ("persons", "auctions")}
+"""Queries that read something else than bids."""
+TABLES = {"bids": nexmark.bids, "auctions": nexmark.auctions, "persons": nexmark.persons}
 MODES = ("stream", "batch", "a batch run")
 JOB, TASK = "backlog", "windows"
 _POLL_S = 0.01
@@ -68,7 +71,7 @@ _POLL_S = 0.01
 def make(name: str, data: Path, out: Path, *, ends: bool) -> rk.Job:
     """Define the job; as a batch run its live streams are bounded."""
     job, sources = rk.Job(JOB), []
-    for table in READS.get(name, ("bids",)):
+    for table in read_by(name):
         history = rk.Files(str(data / table / "history"), schema=SCHEMAS[table])
         sources.append(job.source(f"{table}_history", history, event_time="ts"))
         folder = str(data / table / "live")
@@ -91,18 +94,23 @@ def _stream(folder: str, schema: str, spark: SparkSession) -> DataFrame:
     return spark.readStream.schema(schema).parquet(folder)
 
 
-def write(data: Path, events: int) -> tuple[int, int]:
-    """Write histories and live streams; return how many bids each has."""
-    counts = [0, 0]
-    for table, make_rows in (("bids", nexmark.bids), ("auctions", nexmark.auctions)):
+def read_by(name: str) -> tuple[str, ...]:
+    """Return the tables that a query reads."""
+    return READS.get(name, ("bids",))
+
+
+def write(data: Path, events: int, tables: Collection[str]) -> dict[str, list[int]]:
+    """Write histories and live streams; return for each table how many rows of each there are."""
+    counts = {table: [0, 0] for table in tables}
+    for table in tables:
         step = events // FILES
         parts = [("history", first, first + step) for first in range(0, events, step)]
         for number, (folder, first, last) in enumerate([*parts, ("live", events, events + LIVE)]):
             (data / table / folder).mkdir(parents=True, exist_ok=True)
-            rows = make_rows(first, last)
+            rows = TABLES[table](first, last)
             pq.write_table(rows, data / table / folder / f"{number:03}.parquet")
-            counts[folder == "live"] += rows.num_rows if table == "bids" else 0
-    return counts[0], counts[1]
+            counts[table][folder == "live"] += rows.num_rows
+    return counts
 
 
 def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -> tuple[float, float, int, int]:
@@ -117,8 +125,8 @@ def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -
     else:
         handle = job.start(spark, storage=storage, config={"backlog.mode": mode})
         documents = JobStorage(open_store(storage), JOB)
-        watermark_ms = min(_last_ms(data / table / "live") for table in READS.get(name, ("bids",))) - 4_000
-        while not through(documents, watermark_ms):
+        watermark_ms = min(_last_ms(data / table / "live") for table in read_by(name)) - 4_000
+        while not through(documents, name, watermark_ms):
             time.sleep(_POLL_S)
         took, cpu = time.perf_counter() - began, cpu_seconds() - cpu_began
         batches = len(documents.records(layout.subtask(JOB, TASK, 0, 1)))
@@ -135,10 +143,12 @@ def _last_ms(folder: Path) -> int:
     return max(int(pc.max(pq.read_table(path, columns=["ts"])["ts"]).value) for path in folder.glob("*")) // 1000
 
 
-def through(documents: JobStorage, watermark_ms: int) -> bool:
-    """Return whether the history is recorded, and the watermark of the live stream is in force."""
+def through(documents: JobStorage, name: str, watermark_ms: int) -> bool:
+    """Return whether the histories are recorded, and the watermark of the live streams is in force."""
     record = documents.last_record(layout.subtask(JOB, TASK, 0, 1))
-    return record is not None and record.inputs["bids_history"].files == FILES and record.watermark_ms == watermark_ms
+    if record is None or record.watermark_ms != watermark_ms:
+        return False
+    return all(record.inputs[f"{table}_history"].files == FILES for table in read_by(name))
 
 
 def main() -> None:
@@ -153,10 +163,11 @@ def main() -> None:
     load_before = settled() if not given.no_page else load()
     spark = make_session("rekindle-bench", SETTINGS)
     lines = []
+    names = given.queries or list(QUERIES)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data = Path(folder, "data")
-        bids, live = write(data, given.events)
-        for name in given.queries or QUERIES:
+        counts = write(data, given.events, dict.fromkeys(chain.from_iterable(map(read_by, names))))
+        for name in names:
             figures: dict[str, list[tuple[float, float, int, int]]] = {mode: [] for mode in modes}
             for run in range(given.runs + 1):
                 for mode in modes if run % 2 else modes[::-1]:
@@ -173,12 +184,14 @@ def main() -> None:
                 f"| {batch_s / middle([one[0] for one in of_mode]):.2f} |"
                 for mode, of_mode in figures.items()
             ]
+        of_tables = ", ".join(f"{history:,} {table}" for table, (history, _) in counts.items())
         text = f"""\
 | query | `backlog.mode` | median s | median CPU s | batches | speed, of a batch run's |
 | --- | --- | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}
 
-- {bids:,} bids in {FILES} files, and {live:,} of a live stream; medians of {given.runs} runs in turn, after \
+- histories of {of_tables}, in {FILES} files each, and live streams of {LIVE:,} more events; \
+medians of {given.runs} runs in turn, after \
 one more; the same rows in the end
 {where(spark, load_before)}"""
     spark.stop()

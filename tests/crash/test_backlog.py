@@ -17,8 +17,7 @@ from rekindle.testing.crash import Moment, Moments
 from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld, persist
 from tests.crash.lives import read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
-from tests.jobs.kit import rows, until
-from tests.jobs.test_backlog import (
+from tests.jobs.backlog_kit import (
     Generator,
     Pipeline,
     distinct,
@@ -33,6 +32,7 @@ from tests.jobs.test_backlog import (
     two_sides,
     within_an_hour,
 )
+from tests.jobs.kit import rows, until
 
 BATCH = {"backlog.mode": "batch"}
 

@@ -27,7 +27,7 @@ AGAINST = {
     "overlap": replace(WINDOWS, inputs=(replace(HISTORY, overlaps=True), LIVE)),
     "may have been replaced": replace(WINDOWS, changed_files=True),
     "reading rate twice": replace(WINDOWS, inputs=(HISTORY, replace(LIVE, reads=frozenset({"files", "rate"})))),
-    "hand on to each other": replace(WINDOWS, operators=WINDOWS.operators | {"Join"}),
+    "hand on to each other": replace(WINDOWS, operators=WINDOWS.operators | {"Deduplicate"}),
     "depends on their order": replace(WINDOWS, operators=frozenset({"Project", "DeduplicateWithinWatermark"})),
     "GlobalLimit is not known": replace(WINDOWS, operators=WINDOWS.operators | {"GlobalLimit"}),
     "it keeps no state": replace(WINDOWS, operators=frozenset({"Project"})),

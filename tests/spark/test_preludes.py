@@ -16,10 +16,11 @@ from rekindle.graph.prelude import why_streamed
 from rekindle.progress.directory import read_offsets
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.plan_text import nodes
-from rekindle.spark.prelude.closing import NotClosedError, closed, windows_of
+from rekindle.spark.prelude.closing import closed
 from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.prelude.keeping import kept_of
 from rekindle.spark.prelude.prelude import NoPrelude, Prelude
+from rekindle.spark.prelude.windows import NotClosedError, windows_of
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition, PreludeDocument
 from rekindle.storage.job_storage import JobStorage
@@ -121,6 +122,44 @@ def chained(history: Frame, live: Frame) -> Frame:
     return paired(history, live).groupBy(F.window("ts", "1 hour")).count()
 
 
+def of_chance_after_a_table(history: Frame, live: Frame) -> Frame:
+    names = history.sparkSession.createDataFrame([("a", "Ada")], "k string, name string")
+    return paired(history.join(names, "k").where(F.rand() < 0.5), live)
+
+
+def equal_hours(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).join(hours(live, live).select("window", "k", F.col("n").alias("m")), ["window", "k"])
+
+
+def chained_keys(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).dropDuplicates(["ts", "k"]).groupBy(F.window("ts", "1 hour")).count()
+
+
+def hours_with_a_key(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).join(hours(live, live).select("k", F.col("n").alias("m")), "k")
+
+
+def hours_of_a_day(history: Frame, live: Frame) -> Frame:
+    left, right = (
+        one.select(F.window(F.window_time("window"), "1 day").alias("day"), "k")
+        for one in (hours(history, live), hours(live, live))
+    )
+    return left.join(right.withColumnRenamed("k", "other"), "day")
+
+
+def hours_or_none(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).join(hours(live, live).select("window", F.col("n").alias("m")), "window", "left")
+
+
+def hours_with_rows(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).join(live.select("k", "v"), "k")
+
+
+def sampled_on_one_side(history: Frame, live: Frame) -> Frame:
+    left = hours(history, live.where(F.rand() < 0.5)).select("window", F.col("n").alias("m"))
+    return left.join(hours(history, live), "window")
+
+
 def first_of_hours(history: Frame, live: Frame) -> Frame:
     return history.unionByName(live).select(F.window("ts", "1 hour"), "k").dropDuplicates()
 
@@ -141,7 +180,7 @@ REASONS: dict[Query, str | None] = {
     hours: None,
     days: "other windows of its windows",
     without_their_window: "no window, or no event time, among the keys that it puts out",
-    apart: "aggregates beside each other",
+    apart: "put together with other rows",
     beside_rows: "put together with other rows",
     of_other_times: "another time than its event time",
     sessions: None,
@@ -152,13 +191,21 @@ REASONS: dict[Query, str | None] = {
     outer: "not an inner join",
     with_itself: "in several places",
     of_chance: "chance or the time of day",
-    chained: "hand on to each other",
+    of_chance_after_a_table: "chance or the time of day",
+    equal_hours: None,
+    hours_with_a_key: "something else than the window",
+    hours_of_a_day: "something else than the window",
+    hours_or_none: "not an inner join",
+    hours_with_rows: "in no window yet",
+    sampled_on_one_side: "chance or the time of day",
+    chained: "in no window yet",
+    chained_keys: "hand on to each other",
     distinct_keys: "remembers every row",
     within_watermark: "depends on their order",
     by_key: "no window, or no event time",
     sampled: "chance or the time of day",
     of_late: "chance or the time of day",
-    joined: "hand on to each other",
+    joined: "in no window yet",
     distinct: None,
     rows: "it keeps no state",
 }

@@ -4,7 +4,8 @@ A task that reads a history and a live stream may begin with a *prelude*: Spark'
 would have put out by the time at which the watermark of the live stream, when the job starts, is in force. The query
 streams from that watermark on. What it needs of earlier rows depends on the operator (`FIRST_READS`):
 
-- Rows of a closed window are late for the stream, and Spark drops them, so each window comes from one of the two.
+- Rows of a closed window are late for the stream, and Spark drops them, so each window comes from one of the two, and
+  so does what is made of equal windows.
 - A pair of rows or a session may have begun before the watermark. The first batch of the query reads all rows that its
   state keeps at that watermark, and puts out nothing.
 
@@ -29,6 +30,7 @@ ROW_BY_ROW = frozenset(
 
 FIRST_READS = {
     frozenset({"Aggregate"}): False,
+    frozenset({"Aggregate", "Join"}): False,
     frozenset({"Session"}): True,
     frozenset({"Join"}): True,
     frozenset({"Deduplicate"}): True,
@@ -42,7 +44,7 @@ _SAYS = {
     "Distinct": "deduplication by columns without an event time remembers every row",
 }
 
-_READ_TWICE = frozenset({"files"})
+_READ_TWICE = frozenset({"files", "kafka"})
 """Formats of sources that a test has shown to give the same rows when they are read again."""
 
 

@@ -5,7 +5,7 @@ Each look at a node is a call to the JVM, and many look at the plan of a task. S
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -65,6 +65,17 @@ def _read(whole: Any) -> Iterator[PlanNode]:
         is_streaming = text.startswith("~") or bool(plan.isStreaming())
         yield PlanNode(plan, depth, is_streaming, not below, text.lstrip("~"))
         left += [(child, depth + 1) for child in reversed(below)]
+
+
+def below(plan: Sequence[PlanNode], index: int) -> range:
+    """Return the numbers of the nodes below one."""
+    end = next((at for at in range(index + 1, len(plan)) if plan[at].depth <= plan[index].depth), len(plan))
+    return range(index + 1, end)
+
+
+def lowest(plan: Sequence[PlanNode], found: Collection[int]) -> list[int]:
+    """Return those of some nodes, by their numbers, that have none of the others below."""
+    return [index for index in found if not set(found) & set(below(plan, index))]
 
 
 def tree(frame: DataFrame) -> list[str]:

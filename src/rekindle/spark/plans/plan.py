@@ -150,9 +150,17 @@ def files_too_old_ms(frame: DataFrame, ours: str) -> int | None:
     Args:
         ours: the folder, as Spark takes it, of what is fed by inboxes.
     """
-    streams = (leaf for leaf in _file_streams(frame) if f"[{ours}/" not in leaf.sourceName())
-    ages = [_too_old_ms(frame.sparkSession, leaf) for leaf in streams]
+    ages = [_too_old_ms(frame.sparkSession, leaf) for leaf in _file_streams(frame) if not _is_inbox(leaf, ours)]
     return None if None in ages else max((age for age in ages if age is not None), default=None)
+
+
+def lists_files(frame: DataFrame, ours: str) -> bool:
+    """Return True if Spark itself looks for the files of a stream of the plan; `ours` as for `files_too_old_ms`."""
+    return not all(_is_inbox(leaf, ours) for leaf in _file_streams(frame))
+
+
+def _is_inbox(leaf: Any, ours: str) -> bool:
+    return f"[{ours}/" in leaf.sourceName()
 
 
 def removes_files(frame: DataFrame) -> bool:

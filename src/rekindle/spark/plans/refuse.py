@@ -85,18 +85,19 @@ def _refuse_second_watermark(task: Task, plan: Sequence[str], inputs: Sequence[I
                 raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=found[2])
 
 
-def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Input]) -> None:
+def _refuse_unending_state(task: Task, plan: Sequence[str], inputs: Sequence[Input]) -> None:
     timeless = [item.uid for item in inputs if item.bounded and item.event_time is None]
-    for index, line in enumerate(tree):
+    for index, line in enumerate(plan):
         if task.output_mode != "append" or not _AGGREGATE.match(line):
             continue
-        for below in nodes_below(tree, index):
+        for below in nodes_below(plan, index):
             for uid in timeless:
                 if f"/inbox/{uid}]" in below:
                     raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
-    if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
-        bounded = next(item.uid for item in inputs if item.bounded)
-        raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
+    if any("~DeduplicateWithinWatermark" in line for line in plan):
+        for item in inputs:
+            if any(UNORDERED_DELAY in line for line in tree(item.frame)):
+                raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=item.uid)
 
 
 def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:

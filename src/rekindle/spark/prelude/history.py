@@ -32,9 +32,9 @@ from rekindle.errors import StorageError
 from rekindle.graph.queries import QueryDescription
 from rekindle.progress.directory import last_planned, plan_at, read_offsets
 from rekindle.sources.listing import check_unchanged
-from rekindle.spark.prelude.closing import NotClosedError
 from rekindle.spark.prelude.prelude import FIRST, NoPrelude, Prelude, PreludeBatch
 from rekindle.spark.prelude.reading import Computed, History, PreludeReading
+from rekindle.spark.prelude.windows import NotClosedError
 from rekindle.spark.query.query import Query
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
@@ -118,7 +118,7 @@ class HistoryPrelude(Prelude):
             query.stop_after(FIRST - 1)
         # Where Spark has failed to plan it, it will say why when the query is started.
         if last_planned(store, folder) >= FIRST:
-            ends = {} if self._due.first is None else self._reading.ends_of_copies(self._due.attempt, folder)
+            ends = self._reading.begin_as_copied(self._due.attempt, folder)
             plan_at(store, folder, FIRST, self._due.watermark_ms, ends)
 
     def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> PreludeBatch | None:
@@ -153,11 +153,12 @@ class HistoryPrelude(Prelude):
 
     def _decide(self) -> PreludeDocument | None:
         attempt = f"{self._run}-{secrets.token_hex(4)}"
-        watermark_ms = self._reading.copy(attempt)
-        made = PreludeDocument(watermark_ms=watermark_ms, attempt=attempt, run=self._run)
-        reason = "its live streams have nothing that closes a window" if watermark_ms <= 0 else None
+        reason, made = None, PreludeDocument(watermark_ms=0, attempt=attempt, run=self._run)
         try:
-            if reason is None:
+            made = replace(made, watermark_ms=(watermark_ms := self._reading.copy(attempt)))
+            if watermark_ms <= 0:
+                reason = "its live streams have nothing that closes a window"
+            else:
                 self._ready = self._reading.closed(made)
                 if self._reading.first_reads:
                     first = self._reading.open_files(self._ready, watermark_ms)
@@ -169,7 +170,7 @@ class HistoryPrelude(Prelude):
             # What another driver has copied may be what was decided.
             self._storage.store.delete_tree(read_layout.prelude_attempt(self._folder, attempt))
             return None
-        _LOG.info("Task %s computes its history as a batch, up to a watermark of %d ms", self._task, watermark_ms)
+        _LOG.info("Task %s computes its history as a batch, up to a watermark of %d ms", self._task, made.watermark_ms)
         self._check_fence()
         found = self._storage.adopt(read_layout.prelude(self._folder), made)
         if found != made:

@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame
 
 from rekindle.session.classes import java_class
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
-from rekindle.spark.plan_text import PlanNode, nodes
+from rekindle.spark.plan_text import PlanNode, below, lowest, nodes
 from rekindle.spark.plans.description import window_numbers
-from rekindle.spark.prelude.closing import (
-    CATALYST,
+from rekindle.spark.prelude.closing import CATALYST
+from rekindle.spark.prelude.windows import (
     NotClosedError,
     Windows,
+    is_inner,
     joins_streams,
     refuse_other_times,
     windows_of,
@@ -48,9 +49,9 @@ def kept_of(frame: DataFrame, keeping: frozenset[str]) -> Kept:
     Raises:
         NotClosedError: no watermark lets it go.
     """
-    if "Join" in keeping:
+    if keeping == {"Join"}:
         return Kept(reach_us=_reach_of_join(frame))
-    if "Deduplicate" in keeping:
+    if keeping == {"Deduplicate"}:
         return Kept(reach_us=_reach_of_keys(frame))
     windows = windows_of(frame)
     return Kept(reach_us=windows.length_us, windows=windows)
@@ -58,11 +59,12 @@ def kept_of(frame: DataFrame, keeping: frozenset[str]) -> Kept:
 
 def kept_from(frame: DataFrame, keeping: frozenset[str]) -> Sequence[PlanNode]:
     """Return the nodes on a stream that make the rows which a query keeps; also the join that puts these together."""
+    kind = "Aggregate" if keeping & {"Aggregate", "Session"} else min(keeping)
     plan = nodes(frame)
-    names = {"Aggregate"} if "Session" in keeping else keeping
-    lowest = max(index for index, node in enumerate(plan) if node.is_streaming and node.name in names)
-    made = [node for node in plan[lowest + 1 :] if node.is_streaming and node.depth > plan[lowest].depth]
-    return [plan[lowest], *made] if plan[lowest].name == "Join" else made
+    keep = [index for index, node in enumerate(plan) if node.is_streaming and node.name == kind]
+    joins = [index for index in keep if kind == "Join" and joins_streams(plan[index].plan)]
+    found = [*joins, *(at for index in lowest(plan, joins or keep) for at in below(plan, index))]
+    return [plan[at] for at in found if plan[at].is_streaming]
 
 
 def _reach_of_join(frame: DataFrame) -> int | None:
@@ -70,7 +72,7 @@ def _reach_of_join(frame: DataFrame) -> int | None:
     found = [node for node in plan if node.is_streaming and node.name == "Join" and joins_streams(node.plan)]
     if len(found) > 1:
         raise NotClosedError("several joins of streams hand on to each other what they keep")
-    if not found[0].text.startswith(("Join Inner", "Join Cross")):
+    if not is_inner(found[0]):
         raise NotClosedError("a join that is not an inner join puts out later what has found no partner")
     refuse_other_times(plan)
     bound_us, length_us = _reach_of_bounds(frame), _length_us(plan)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,18 +19,23 @@ from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.copies import replace_log
 from rekindle.progress.directory import last_committed, read_offsets
+from rekindle.progress.file_streams import read_file_stream
+from rekindle.progress.plain import kind_of
 from rekindle.runtime.definition import RunContext
-from rekindle.session.failures import brief, spellings
+from rekindle.session.failures import brief, chain, spellings
+from rekindle.session.servers import of_source
 from rekindle.sinks.session_settings import for_old_times
 from rekindle.sinks.staging import TIMESTAMP_TYPE
 from rekindle.sources import Files, Stream
+from rekindle.sources.globs import is_glob
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.reading import made_by, read_inbox
 from rekindle.spark.inputs.watermark_rows import quoted, timely
 from rekindle.spark.output.outputs import SubtaskPlace
 from rekindle.spark.plans.plan import build_batch_task
-from rekindle.spark.prelude.closing import Windows, closed, first_open_us
+from rekindle.spark.prelude.closing import closed, first_open_us
 from rekindle.spark.prelude.keeping import Kept
+from rekindle.spark.prelude.windows import NotClosedError, Windows
 from rekindle.spark.query.optimizer import started_with
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import PreludeDocument
@@ -100,7 +107,11 @@ class PreludeReading:
         self._interrupted = False
 
     def copy(self, attempt: str) -> int:
-        """Copy what the live streams have; return the watermark after it, 0 where one of them has no time."""
+        """Copy what the live streams have; return the watermark after it, 0 where one of them has no time.
+
+        Raises:
+            NotClosedError: a copy may have rows twice.
+        """
         return min((self._copy(item, attempt) for item in self._inputs if not item.bounded), default=0)
 
     def closed(self, found: PreludeDocument) -> Computed:
@@ -132,7 +143,7 @@ class PreludeReading:
         """Return, for each history, the numbers of the files that may have a row which the state keeps."""
         windows, reach_us = self._kept.windows, self._kept.reach_us
         after_us = None if reach_us is None else watermark_ms * 1000 - reach_us
-        if windows is not None and windows.is_session:
+        if windows is not None and windows.are_sessions:
             first_us = _first_open_us(computed, windows, watermark_ms)
             after_us = watermark_ms * 1000 if first_us is None else first_us - 1
         return {history.item.uid: history.open_files(after_us) for history in computed.histories}
@@ -149,20 +160,25 @@ class PreludeReading:
                 assert isinstance(item.feed, FileFeed), "a history is made of files"
                 item.feed.admit_first(first[item.uid])
 
-    def ends_of_copies(self, attempt: str, progress_dir: str) -> dict[int, str | None]:
-        """Let the first batch of a query read of the live streams what was copied: return where its sources end.
+    def begin_as_copied(self, attempt: str, progress_dir: str) -> dict[int, str | None]:
+        """Let the sources of a query begin where the copies of the live streams have begun.
+
+        Return where they end in its first batch: where the copies do, if it has to read just what was copied.
 
         Args:
-            progress_dir: that of the query, which gets the logs of these sources too.
+            progress_dir: that of the query, which gets the logs of the copies' sources too.
         """
         ends: dict[int, str | None] = {}
         for item in self._inputs:
             if not item.bounded:
                 folder = read_layout.prelude_progress(self._place.folder, attempt, item.uid)
                 read = read_offsets(self._store, folder, last_committed(self._store, folder)).sources
-                ends |= zip(item.spark_sources, read, strict=True)
-                for number, source in enumerate(item.spark_sources):
-                    replace_log(self._store, f"{folder}/sources/{number}", f"{progress_dir}/sources/{source}")
+                for number, (source, end) in enumerate(zip(item.spark_sources, read, strict=True)):
+                    # Kafka's log is the start in the topic, and retention may have moved that since.
+                    if self.first_reads or kind_of(end) == "kafka":
+                        replace_log(self._store, f"{folder}/sources/{number}", f"{progress_dir}/sources/{source}")
+                    if self.first_reads:
+                        ends[source] = end
         return ends
 
     @property
@@ -197,15 +213,27 @@ class PreludeReading:
                 query.stop()
             query.awaitTermination()
         except PySparkException as error:
-            raise JobError("QUERY_DIED", task=self._task.uid, reason=brief(error)) from error
+            died = JobError("QUERY_DIED", task=self._task.uid, reason=brief(error))
+            raise of_source(chain(error), item.uid) or died from error
         finally:
             self._copying = None
         if self._interrupted:
             raise JobError("QUERY_DIED", task=self._task.uid, reason="its run is over")
+        self._refuse_patterns(item, attempt)
         assert item.event_time is not None, "an input of a prelude has an event time"
         assert item.delay_ms is not None, "a live stream has a watermark of its own"
         last = self._copied(item, attempt).agg(F.expr(f"unix_micros(max({quoted(item.event_time)}))")).first()
         return 0 if last is None or last[0] is None else int(last[0]) // 1000 - item.delay_ms
+
+    def _refuse_patterns(self, item: Input, attempt: str) -> None:
+        """Refuse a copy for which Spark may have read files twice, beside one whose name is a pattern."""
+        folder = read_layout.prelude_progress(self._place.folder, attempt, item.uid)
+        for source in self._store.names(f"{folder}/sources"):
+            found = read_file_stream(self._store, f"{folder}/sources/{source}") or {}
+            sizes = Counter(found.values())
+            for path in map(unquote, (path for path, batch in found.items() if sizes[batch] > 1)):
+                if is_glob(path):
+                    raise NotClosedError(f"Spark takes {path} for a pattern, and may read other files twice")
 
     def _live(self, item: Input) -> DataFrame:
         spec = self._run.definition.sources[item.uid].spec
