@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.errors import FinishedPGconn
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
@@ -229,6 +230,33 @@ def test_parts_of_spark_tasks_that_ran_twice_count_once(
     assert postgres.psql("SELECT count(*), count(DISTINCT id) FROM twice", database) == [["20", "10"]]
 
 
+def test_names_of_commits_are_deleted_after_a_week_and_no_others(postgres: PostgresServer, database: str) -> None:
+    batch = "substring(name FROM '-([0-9]{9})-')::int"
+    notes = f"SELECT {batch} AS batch FROM rekindle_commits WHERE starts_with(name, 'rekindle:') ORDER BY batch"
+
+    def commit(number: int, uid: str = "out", **options: Any) -> None:
+        sink = Postgres(postgres.dsn(database), "plain", **options)
+        sink.open("job-1234", uid)
+        sink.commit(sink.prepare(PlainFrame([(number, "a")]), batch_of(number, sink=uid)), permit(number))
+
+    commit(1)
+    # As earlier versions have noted it.
+    postgres.query("UPDATE rekindle_commits SET owner = regexp_replace(name, ':[^:]+$', '')", database=database)
+    commit(2)
+    commit(3, atomic=True)
+    commit(4, uid="another")
+    postgres.query("UPDATE rekindle_commits SET prepared_at = now() - interval '8 days'", database=database)
+    postgres.query(
+        "INSERT INTO rekindle_commits VALUES ('owner of \"plain\": x', '{}', '2001-01-01')", database=database
+    )
+    assert postgres.query(notes, database=database) == [(1,), (2,), (3,), (4,)]
+    commit(5)
+    assert postgres.query(notes, database=database) == [(4,), (5,)]
+    commit(6, atomic=True)
+    assert postgres.query(notes, database=database) == [(4,), (5,), (6,)]
+    assert postgres.query("SELECT count(DISTINCT owner) FROM rekindle_commits", database=database) == [(3,)]
+
+
 def test_an_upsert_keeps_the_row_of_the_later_batch_and_the_columns_it_does_not_write(
     spark: SparkSession, postgres: PostgresServer, database: str
 ) -> None:
@@ -398,16 +426,23 @@ def test_a_server_that_the_network_has_lost_is_not_waited_for_without_end_unless
 def test_a_connection_is_tried_again_by_what_the_server_answers_and_not_by_its_words(
     postgres: PostgresServer,
 ) -> None:
-    here = _may_connect(postgres.dsn("no_such_database"))
+    here, asked = (_may_connect(postgres.dsn("no_such_database"), ping_s=60) for _ in range(2))
     with pytest.raises(psycopg.OperationalError, match="no_such_database") as refused:
         connect(postgres.dsn("no_such_database"), "a test")
     assert refused.value.sqlstate is None, "or its class could be asked"
     assert [here(refused.value) for _ in range(4)] == [True, True, False, False], "it is there, and has its reasons"
+    here_too = FinishedPGconn(host=b"127.0.0.1", port=str(postgres.port).encode())
+    without = psycopg.OperationalError("x", pgconn=here_too)
+    assert [asked(without) for _ in range(4)] == [True, True, False, False], "it answers where it asks for no password"
 
     (free,) = free_ports(1)
-    nowhere = _may_connect(f"host=127.0.0.1 port={free} dbname=x user=x")
-    away = psycopg.OperationalError("FATAL: the role does not exist: authentication failed")
-    assert [nowhere(away) for _ in range(9)] == [True] * 9
+    nowhere = f"host=127.0.0.1 port={free} dbname=x user=x"
+    with pytest.raises(psycopg.OperationalError) as away:
+        psycopg.connect(nowhere)
+    worded = psycopg.OperationalError("FATAL: the role does not exist: authentication failed", pgconn=away.value.pgconn)
+    unknown = psycopg.OperationalError("FATAL: the role does not exist: authentication failed")
+    may_connect = _may_connect(nowhere)
+    assert [may_connect(error) for error in (worded, unknown) * 5] == [True] * 10
 
     assert not _may_pass(psycopg.errors.InvalidPassword("x")), "SQLSTATE 28P01"
     assert _may_pass(psycopg.errors.AdminShutdown("database x does not exist")), "SQLSTATE 57P01"

@@ -12,10 +12,11 @@ import pytest
 
 from rekindle.sinks import writing
 from rekindle.storage.open import open_store
-from rekindle.testing.sink_contract import SinkContract
+from rekindle.testing.effects import at_moments
+from rekindle.testing.sink_contract import SinkContract, batch_of, permit
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
-from tests.sinks import plain_frames, test_kafka
+from tests.sinks import plain_frames, test_iceberg, test_kafka
 from tests.sinks.plain_frames import PlainFrame
 from tests.sinks.test_delta import TestDelta as DeltaContract
 from tests.sinks.test_iceberg import TestIceberg as IcebergContract
@@ -85,3 +86,50 @@ def test_a_driver_that_wakes_up_late_changes_nothing_in_kafka(
     contract: type[SinkContract], seed: int, kafka: KafkaServer, topic: str, tmp_path: Path
 ) -> None:
     live(contract, topic, seed, server=kafka, storage=open_store(str(tmp_path)))
+
+
+# -- and a rewind ------------------------------------------------------------------------------------------------------
+
+COMMIT_TABLE = "pyiceberg.catalog.sql.SqlCatalog.commit_table"
+
+
+@pytest.mark.parametrize("has_rows", [False, True], ids=["an empty table", "a table with rows"])
+def test_a_driver_that_is_paused_in_its_commit_to_iceberg_and_wakes_after_a_rewind_leaves_nothing(
+    has_rows: bool, tmp_path: Path
+) -> None:
+    target = tmp_path / "table"
+    paused, successor = test_iceberg.opened(target), test_iceberg.opened(target)
+    if has_rows:
+        test_iceberg.put(paused, PlainFrame([(1, "stays")]), 1)
+    commits = {2: paused.prepare(PlainFrame([(2, "goes")]), batch_of(2))}
+    moments = []
+
+    def rewind(moment: str) -> None:
+        if not moments:
+            successor.rewind(1, commits)
+        moments.append(moment)
+
+    with at_moments(rewind, [COMMIT_TABLE]):
+        paused.commit(commits[2], permit(2))
+    assert moments == [f"{COMMIT_TABLE}/before"], "it was refused, and has not tried again"
+    test_iceberg.put(successor, PlainFrame([(3, "comes")]), 3)
+    assert sorted(row["n"] for row in test_iceberg.rows_of(target)) == ([1, 3] if has_rows else [3])
+
+
+@pytest.mark.parametrize("moment", ["commit_table/before", "commit_table/after", "delete_tree/before"])
+def test_a_driver_that_wakes_in_the_middle_of_a_rewind_of_iceberg_commits_nothing(moment: str, tmp_path: Path) -> None:
+    target = tmp_path / "table"
+    woken, successor = test_iceberg.opened(target), test_iceberg.opened(target)
+    test_iceberg.put(woken, PlainFrame([(1, "stays")]), 1)
+    commits = {2: woken.prepare(PlainFrame([(2, "goes")]), batch_of(2))}
+    late = []
+
+    def wake(at: str) -> None:
+        if at.endswith(moment) and not late:
+            late.append(at)
+            woken.commit(commits[2], permit(2))
+
+    with at_moments(wake, [COMMIT_TABLE, "rekindle.storage.local.LocalStore.delete_tree"]):
+        successor.rewind(1, commits)
+    assert late
+    assert [row["n"] for row in test_iceberg.rows_of(target)] == [1]

@@ -1,4 +1,4 @@
-"""The leftovers of earlier runs in the sinks: prepared rows that may still have to be committed, and orphans.
+"""The leftovers of earlier runs in the sinks: prepared rows that may still have to be committed.
 
 A batch's committables are in its batch record. The first checkpoint that covers the batch commits them. A crash may
 interrupt that commit, so those of the newest manifest still count as prepared until it is marked as committed.
@@ -6,19 +6,17 @@ interrupt that commit, so those of the newest manifest still count as prepared u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import SubtaskId
-from rekindle.runtime.steps import Steps, step
-from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments, newest_checkpoint
 from rekindle.storage.documents.checkpoint import Manifest, Rewound
-from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 
 def uncommitted(storage: CheckpointDocuments) -> Manifest | None:
@@ -51,41 +49,30 @@ def prepared(
     return found
 
 
-def clean(
-    storage: JobStorage,
-    subtasks: Iterable[SubtaskId],
-    run: Run,
-    sinks: Mapping[str, TwoPhaseSink],
-    read_named: Callable[[], Mapping[str, list[dict[str, Any]]]],
-    steps: Steps,
-) -> None:
-    """Remove rows that earlier attempts staged and no batch record names; check the fence before each removal.
-
-    Rows staged for a batch that is not recorded stay for the next start: the driver that staged them may only be
-    paused, and its batch record, if it is the first, is the one that counts.
-
-    Args:
-        read_named: sink uid → committables that a batch record names, as `prepared` reads them.
-    """
-    # In this order: a batch record that a late driver writes in between is of a batch that is kept here, and is named.
-    last = {
-        task: max(storage.records(layout.subtask(storage.job, *task, run.lineage)), default=-1) for task in subtasks
-    }
-    named = read_named()
-
-    def may_remove(batch: SinkBatch) -> bool:
-        recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
-        decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
-        return decided and storage.fence.newer_than(run.run) is None
-
-    for uid, sink in sinks.items():
-        with step(steps, "sink.clean"):
-            sink.clean(named.get(uid, []), may_remove)
-
-
 def rewound(storage: JobDocuments, checkpoint: int) -> Rewound | None:
     """Return the document that says that the commits of a checkpoint were taken back; None: they were not."""
     return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
+
+
+def may_be_rewound(storage: RunDocuments, checkpoint: int) -> bool:
+    """Return True if the commits of a checkpoint were taken back, or a start has begun to do that."""
+    folder = layout.checkpoint(storage.job, checkpoint)
+    return storage.went_back_to(checkpoint) is not None or any(
+        storage.store.exists(layout.rewound(folder, by_all=by_all)) for by_all in (True, False)
+    )
+
+
+def never_committed(storage: CheckpointDocuments, manifest: Manifest) -> bool:
+    """Return True for a checkpoint that has failed although its manifest is there: a later one has its transactions.
+
+    Creating the manifest has failed, and the check whether it is there, too. A run commits each checkpoint before it
+    writes the next manifest, so this one has no ``committed.json``, and there is a later one.
+    """
+    committed = layout.committed(layout.checkpoint(storage.job, manifest.checkpoint))
+    if not manifest.transactions or storage.store.exists(committed):
+        return False
+    later = (number for number in storage.numbers_used() if number > manifest.checkpoint)
+    return any(storage.manifest(number) is not None for number in later)
 
 
 def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: str) -> None:
@@ -107,7 +94,8 @@ def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: st
     # Commits of this job are not in another job's savepoint, so they are ahead of it.
     covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
     for sink, last in newest.last_commits.items():
-        taken_back = rewound(storage, last)
-        committed = taken_back.to if taken_back is not None else last
+        # Also before the lineage is there: then a start has marked it and was killed.
+        taken_back, gone_back = rewound(storage, last), storage.went_back_to(last)
+        committed = min(last if taken_back is None else taken_back.to, last if gone_back is None else gone_back)
         if committed > covered:
             raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rekindle.errors import RekindleError, RestoreError, SinkError, one_line
 from rekindle.graph.job_graph import JobGraph
-from rekindle.runtime.leftovers import rewound
+from rekindle.runtime.leftovers import never_committed, rewound
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
@@ -56,20 +56,15 @@ def plan_rewind(
     Raises:
         RestoreError: ``REWIND_IMPOSSIBLE``, ``SINK_REWIND_UNSUPPORTED``.
     """
-    identity, to = storage.identity(), manifest.checkpoint
-    if identity is None or identity.id != manifest.job_id:
-        reason = "it was taken by a job in another storage, and what that has committed is not known here"
-        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
-    used = storage.numbers_used()
-    if missing := sorted({*range(to + 1, max(used, default=to) + 1)} - {*used}):
-        reason = f"what checkpoint {missing[0]} has committed is not known any more: it is not kept"
-        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    to, used = manifest.checkpoint, _used(storage, manifest, place)
     checkpoints, commits = list[int](), dict[str, dict[int, list[Committable]]]()
     for number in (one for one in used if one > to and rewound(storage, one) is None):
         later = storage.manifest(number)
         if later is None:
             continue
         checkpoints.append(number)
+        if never_committed(storage, later):
+            continue  # its transactions are among those of a later one
         run = storage.run(later.run)
         kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
         for uid, transactions in later.transactions.items():
@@ -91,15 +86,43 @@ def plan_rewind(
     return Rewind(to=to, checkpoints=tuple(checkpoints), commits=commits)
 
 
+def _used(storage: CheckpointDocuments, manifest: Manifest, place: str) -> list[int]:
+    """Return the numbers that checkpoints of the job have, once it is certain what was committed since this one.
+
+    Raises:
+        RestoreError: ``REWIND_IMPOSSIBLE``.
+    """
+    identity, to = storage.identity(), manifest.checkpoint
+    if identity is None or identity.id != manifest.job_id:
+        reason = "it was taken by a job in another storage, and what that has committed is not known here"
+        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    if never_committed(storage, manifest):
+        reason = "its manifest came late, so it has failed, and a later checkpoint has committed its rows with others"
+        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    used = storage.numbers_used()
+    if missing := sorted({*range(to + 1, max(used, default=to) + 1)} - {*used}):
+        reason = f"what checkpoint {missing[0]} has committed is not known any more: it is not kept"
+        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    return used
+
+
 def carry_out(
     planned: Rewind, storage: RunDocuments, sinks: Mapping[str, TwoPhaseSink], run: int, now_ms: int, steps: Steps
 ) -> None:
     """Take the planned commits back. The sinks are open; the fence is checked before each of them.
 
+    Before the first, each checkpoint is marked: if one sink cannot go back, or the driver dies, others may have.
+
     Raises:
         SinkError: ``SINK_REWIND_FAILED``.
         ControlError: ``DRIVER_FENCED``.
     """
+    marks = {
+        number: Rewound(checkpoint=number, run=run, to=planned.to, rewound_ms=now_ms) for number in planned.checkpoints
+    }
+    storage.fence.check(run)
+    for number, mark in marks.items():
+        storage.create(layout.rewound(layout.checkpoint(storage.job, number), by_all=False), mark)
     for uid, commits in planned.commits.items():
         storage.fence.check(run)
         try:
@@ -114,5 +137,4 @@ def carry_out(
     for number in reversed(planned.checkpoints):
         folder = layout.checkpoint(storage.job, number)
         storage.create(layout.committed(folder), Committed(checkpoint=number, run=run, committed_ms=now_ms))
-        done = Rewound(checkpoint=number, run=run, to=planned.to, rewound_ms=now_ms)
-        storage.create(layout.rewound(folder), done)
+        storage.create(layout.rewound(folder), marks[number])

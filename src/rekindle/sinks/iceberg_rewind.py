@@ -1,8 +1,8 @@
 """Take an Iceberg table back to a checkpoint: what later ones have added is removed, and nothing else.
 
-One change of the metadata removes the files, says that the table has the newest of these checkpoints, so that no driver
-that comes late commits it again, and says which were taken back, so that a repetition finds that done. What others have
-written stays. Readers of earlier snapshots still find the files, until the snapshots expire.
+One change of the metadata adds a snapshot without the files, says that the table has the newest of these checkpoints,
+so that no driver that comes late commits it again, and says which were taken back, so that a repetition finds that
+done. What others have written stays. Readers of earlier snapshots still find the files, until the snapshots expire.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ def _take_back(
         removed = attempts.committed_files(files, to, left, newest)
         try_once(table)
         with table.transaction() as transaction:
-            if removed:
-                tells = {"rekindle.rewound": str(to)}
-                with transaction.update_snapshot(snapshot_properties=tells).overwrite() as overwrite:
-                    for path in removed:
-                        overwrite.delete_data_file(files[path])
+            # Even if there is nothing to remove: a driver that is in the middle of a commit is refused, since the table
+            # has another snapshot than it has seen. Properties alone would not stop it.
+            tells = {"rekindle.rewound": str(to)}
+            with transaction.update_snapshot(snapshot_properties=tells).overwrite() as overwrite:
+                for path in removed:
+                    overwrite.delete_data_file(files[path])
             transaction.set_properties({done: str(max(last, newest)), taken_back: f"{to}:{last}"})
     for committables in commits.values():
         for committable in committables:

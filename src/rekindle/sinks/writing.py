@@ -65,7 +65,7 @@ def write_parquet(
     options: Mapping[str, Any] | None = None,
     check: Callable[[Any], None] | None = None,
 ) -> list[WrittenFile]:
-    """Write `df` into the new `folder` and return its files that have rows.
+    """Write `df` into the new `folder` and return its files that have rows. Where that fails, the folder is deleted.
 
     Args:
         check: is called with the footer of each of them, and may raise.
@@ -73,7 +73,23 @@ def write_parquet(
     Raises:
         StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``.
     """
-    counts = run_write(df, store.spark_path(folder), partition_by, {**_OPTIONS, **(options or {})})
+    try:
+        return _written(df, store, folder, partition_by, {**_OPTIONS, **(options or {})}, check)
+    except Exception:
+        with suppress(Exception):  # the failure of the write is what is reported
+            store.delete_tree(folder)
+        raise
+
+
+def _written(
+    df: DataFrame,
+    store: Store,
+    folder: str,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+    check: Callable[[Any], None] | None,
+) -> list[WrittenFile]:
+    counts = run_write(df, store.spark_path(folder), partition_by, options)
 
     def look() -> tuple[Counts, list[WrittenFile]]:
         entries = _entries(store, folder)

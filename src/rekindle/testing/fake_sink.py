@@ -88,6 +88,7 @@ class FakeSink(TwoPhaseSink):
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """See `TwoPhaseSink`."""
+        self._called("clean")
         kept = {committable["attempt"] for committable in named}
         for attempt in sorted(self.staged):
             batch = SinkBatch.named(attempt, job=self._job, sink=self._sink)

@@ -23,6 +23,9 @@ from rekindle.sinks.two_phase import Committable
 _KEPT_DAYS = 7
 """Days for which the names of commits are kept: a driver that was paused may repeat its commit until then."""
 
+_FORGOTTEN_AT_ONCE = 10_000
+"""Number of names that a commit deletes at most, so that it does not take long where many are left."""
+
 
 @dataclass(frozen=True)
 class Committing:
@@ -49,8 +52,18 @@ class Committing:
         for gid in gids:
             if gid not in done:
                 self._commit_prepared(connection, gid)
-        old = "DELETE FROM {} WHERE owner = %s AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s)"
-        connection.execute(sql.SQL(old).format(self.attempts.commits), (self.attempts.owner, wanted, _KEPT_DAYS))
+        self._forget_old(connection, wanted)
+
+    def _forget_old(self, connection: Connection, wanted: Sequence[str]) -> None:
+        """Delete old names, except the `wanted` ones. Earlier versions noted parts with their attempt as the owner."""
+        old = sql.SQL(
+            "DELETE FROM {0} WHERE name IN (SELECT name FROM {0} WHERE (owner = %s OR starts_with(owner, %s))"
+            " AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s) LIMIT %s)"
+        )
+        owner = self.attempts.owner
+        connection.execute(
+            old.format(self.attempts.commits), (owner, f"{owner}:", [*wanted], _KEPT_DAYS, _FORGOTTEN_AT_ONCE)
+        )
 
     def _move(self, connection: Connection, staged: Sequence[Committable], checkpoint: int) -> None:
         with connection.transaction():

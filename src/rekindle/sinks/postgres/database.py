@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import stamina
 from psycopg import pq, sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rekindle.sinks import retrying
 
@@ -88,7 +88,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith(_REFUSING)
 
 
-def _may_connect(dsn: str) -> Callable[[Exception], bool]:
+def _may_connect(dsn: str, ping_s: int = 2) -> Callable[[Exception], bool]:
     """Return a function that says whether to try again to connect, where the reason has no SQLSTATE, only words.
 
     A server that takes connections, and refuses this one, has a reason that lasts. It may also have come up since: so
@@ -99,11 +99,24 @@ def _may_connect(dsn: str) -> Callable[[Exception], bool]:
     def may_connect(error: Exception) -> bool:
         if not _may_pass(error) or getattr(error, "sqlstate", None) is not None:
             return _may_pass(error)
-        if pq.PGconn.ping(dsn.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE):
-            return True
-        return next(refusals) < _REFUSALS
+        return _is_away(dsn, error, ping_s) or next(refusals) < _REFUSALS
 
     return may_connect
+
+
+def _is_away(dsn: str, error: Exception, ping_s: int) -> bool:
+    """Return True where the server that refused a connection takes none at this moment, or does not answer.
+
+    libpq's ping stops all threads of this process, so it goes to the address that refused alone, for a short time.
+    """
+    refused = error.pgconn if isinstance(error, psycopg.Error) else None
+    if refused is None:
+        return True  # no server answered in time, or the name of its host is not known
+    if refused.used_password or refused.needs_password:
+        return False  # a server that is starting or ending asks for none
+    address = {"host": refused.host.decode(), "hostaddr": refused.hostaddr.decode(), "port": refused.port.decode()}
+    asked = make_conninfo(dsn, **address, connect_timeout=ping_s)
+    return pq.PGconn.ping(asked.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE)
 
 
 @dataclass(frozen=True, slots=True)

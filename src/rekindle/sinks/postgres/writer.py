@@ -44,6 +44,8 @@ class Writer:
     columns: list[Column]
     #: the attempt: names of its transactions begin with it, and its staging table's comment is it
     name: str
+    #: the sink, as all its commits are noted
+    owner: str
     staging: TableName
     #: number of transactions that may be prepared; partitions with this number or a higher one are staged
     slots: int
@@ -71,7 +73,7 @@ class Writer:
         gid = f"{self.name}:{part}"
         connection.execute("BEGIN")
         written = self._copy(connection, self.table, batches)
-        note_commit(connection, self.table, gid, self.name)
+        note_commit(connection, self.table, gid, self.owner)
         connection.execute(sql.SQL("PREPARE TRANSACTION {}").format(sql.Literal(gid)))
         return written
 

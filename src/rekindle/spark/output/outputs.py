@@ -3,10 +3,14 @@
 Running the plan twice would commit its state twice, and a batch run would read everything twice. So rows for several of
 them are persisted. What a sink makes of its rows has to survive being written as JSON, because batch records and
 manifests hold it.
+
+A batch that fails is prepared again, under other names. What it had prepared is taken back at once where no batch
+record can name it, and else once the record of the batch shows that it does not: a prepared transaction holds locks.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +18,16 @@ from dataclasses import dataclass
 import msgspec
 from pyspark.sql import DataFrame
 
-from rekindle.errors import SinkError
+from rekindle.errors import SinkError, one_line
 from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.steps import Steps, step
 from rekindle.session.failures import brief
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.spark.output.segments import SegmentWriter
-from rekindle.storage.documents.batch import Segment
+from rekindle.storage.documents.batch import BatchRecord, Segment
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +75,26 @@ class Outputs:
         self._sinks = sinks
         self._writer = writer
         self._steps = steps
+        #: batch → what was prepared for it and may be in its record: the answer to its creation was an error
+        self._in_doubt: dict[int, list[Prepared]] = {}
 
     def prepare(self, df: DataFrame, batch: int) -> Prepared:
-        """Evaluate a batch, once, and write its rows wherever they go."""
+        """Evaluate a batch, once, and write its rows wherever they go; if one part fails, take the others back."""
         shared = len(self._sinks) + (self._writer is not None) > 1
         if shared:
             df = df.persist()
+        committables: dict[str, list[Committable]] = {}
         try:
-            committables = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
+            for uid, sink in self._sinks.items():
+                committables[uid] = self._prepare_one(uid, sink, df, batch)
             if self._writer is None:
                 return Prepared(committables=committables)
             with step(self._steps, "segment.write"):
                 written = self._writer.write(df, batch, secrets.token_hex(4))
             return Prepared(committables=committables, segments=written)
+        except (Exception, SystemExit):
+            self.give_up(Prepared(committables=committables))
+            raise
         finally:
             if shared:
                 df.unpersist()
@@ -112,6 +125,31 @@ class Outputs:
         for uid, sink in self._sinks.items():
             with step(self._steps, "sink.abort"):
                 sink.abort(prepared.committables[uid])
+
+    def give_up(self, prepared: Prepared) -> None:
+        """Take back what was prepared, after a failure and before a record of the batch could name it.
+
+        Raises nothing: the failure is what is reported. What a sink does not take back is removed at the next start.
+        """
+        for uid, committables in prepared.committables.items():
+            self._give_up_one(uid, committables)
+
+    def _give_up_one(self, uid: str, committables: list[Committable]) -> None:
+        try:
+            with step(self._steps, "sink.abort"):
+                self._sinks[uid].abort(committables)
+        except (Exception, SystemExit) as error:
+            _LOG.warning("What a failed batch has prepared in %s is not removed yet: %s", uid, one_line(error))
+
+    def doubt(self, batch: int, prepared: Prepared) -> None:
+        """Keep what a record of the batch may name: creating it has failed, and may have made it all the same."""
+        self._in_doubt.setdefault(batch, []).append(prepared)
+
+    def recorded(self, record: BatchRecord) -> None:
+        """Take back what was in doubt and is not in the record of the batch."""
+        for prepared in self._in_doubt.pop(record.batch, ()):
+            if prepared.committables != record.committables:
+                self.give_up(prepared)
 
     def finish(self) -> None:
         """Finish the sinks: no row will come any more.

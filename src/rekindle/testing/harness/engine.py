@@ -72,7 +72,7 @@ class TestedEngines:
     __test__ = False
 
     def __init__(self, spark: SparkSession) -> None:
-        self.engine = TestedEngine(prepare_session(spark), ours=False)
+        self.engine = TestedEngine(prepare_session(spark))
 
     def make(self) -> TestedEngine:
         """See `Engines`."""
