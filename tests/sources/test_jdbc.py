@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import random
 from collections import Counter
@@ -18,6 +19,7 @@ from pyspark.sql import types as T
 from rekindle.errors import DefinitionError, InputError
 from rekindle.sources import Jdbc
 from rekindle.sources.jdbc.settling import Candidate
+from rekindle.sources.jdbc.values import Family, Value
 from tests.servers.kafka import jars
 from tests.servers.postgres import PASSWORD, USER, PostgresServer
 from tests.waiting import until
@@ -567,6 +569,59 @@ def test_spark_reads_what_is_asked_by_several_connections(shop_of_spark: Shop, k
     reading = Reading(shop_of_spark.spark, source)
     assert [row.n for row in sorted(reading.all())] == [1, 2, 3]
     assert reading.batches == [2, 1]
+
+
+class Answering:
+    """Stands in for Spark on a server whose answers are known."""
+
+    def __init__(self, *answers: Row | None, of_value: T.DataType | None = None) -> None:
+        self.read = self
+        self.schema = T.StructType([T.StructField("rk_value", of_value or T.LongType())])
+        self._answers = iter(answers)
+
+    def format(self, name: str) -> Answering:
+        return self
+
+    def options(self, **options: str) -> Answering:
+        self._options = options
+        return self
+
+    def load(self) -> Answering:
+        return self
+
+    def first(self) -> Row | None:
+        assert self._options["preferTimestampNTZ"] == "true"
+        return next(self._answers)
+
+
+ELSEWHERE = "jdbc:sqlserver://host"
+
+
+def test_a_time_with_a_zone_is_refused_where_the_server_compares_it_in_a_zone_of_its_own() -> None:
+    source = Jdbc(ELSEWHERE, "t", column="at", lag="1 second")
+    with pytest.raises(InputError, match="time zone") as caught:
+        source.read(Answering(Row(rk_value=None), of_value=T.TimestampType()), "table", None)
+    assert caught.value.code == "JDBC_COLUMN_UNUSABLE"
+
+
+@pytest.mark.parametrize("first", [None, 4])
+def test_values_may_rise_below_what_the_user_has_said(first: int | None) -> None:
+    source = Jdbc(ELSEWHERE, "t", column="id", after=10, lag="0 seconds")
+    found = [Row(rk_value=first, rk_is_after=0, rk_rose=1), Row(rk_value=5, rk_is_after=0, rk_rose=1)]
+    spark = Answering(found[0], None, found[1], None)  # and no row is null
+    assert source.read(spark, "table", None) == (None, None, False)
+    assert source.read(spark, "table", None) == (None, None, False)
+
+
+def test_once_a_column_has_changed_the_next_start_in_the_same_process_asks_for_it_again() -> None:
+    source, spark = Jdbc(ELSEWHERE, "t", column="id", lag="0 seconds"), Answering()
+    reader = copy.copy(source)  # as each attempt makes one
+    source.schema(spark)
+    spark.schema = T.StructType([T.StructField("rk_value", T.StringType())])
+    with pytest.raises(InputError) as caught:
+        reader._rows(spark, None, Value(text="5", family=Family.NUMBER))
+    assert caught.value.code == "JDBC_COLUMNS_CHANGED"
+    assert source.schema(spark) == spark.schema
 
 
 WRONG: dict[str, dict[str, Any]] = {

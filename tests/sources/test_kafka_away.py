@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +39,7 @@ def shown(out: Path) -> list[str]:
     return sorted(row["v"] for row in committed(out))
 
 
-def nowhere(**more: str) -> rk.Stream | rk.Batch:
+def nowhere(**more: Any) -> rk.Stream | rk.Batch:
     (port,) = free_ports(1)
     return rk.sources.Kafka(f"127.0.0.1:{port}", "clicks", options=IMPATIENT, **more)
 

@@ -18,6 +18,7 @@ from rekindle.sources.kafka.offsets import (
     may_lack,
     ranges_after,
     refuse_gone,
+    with_new_topics,
 )
 
 
@@ -51,6 +52,15 @@ def test_a_partition_that_comes_is_read_from_its_beginning_and_a_topic_from_what
     assert after({"gone": {"0": 1}}, ranges_after({"t": {"0": 5}}, extents, 100)) == {
         "gone": {"0": 1}, "t": {"1": 3}, "u": {"0": 9},
     }  # fmt: skip
+
+
+def test_a_partition_without_messages_of_a_topic_that_comes_is_read_from_where_it_stands() -> None:
+    extents = {**of(5), "u": {0: Extent(7, 9, 9), 1: Extent(100, 100, 100)}}
+    met = with_new_topics({"t": {"0": 5}}, extents)
+    position = after(met, ranges_after(met, extents, 100))
+    assert position == {"t": {"0": 5}, "u": {"0": 9, "1": 100}}
+    assert with_new_topics(position, extents) == position
+    assert ranges_after(position, extents, 100) == []
 
 
 def test_an_open_transaction_holds_messages_back_and_is_no_loss() -> None:

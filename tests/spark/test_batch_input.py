@@ -36,6 +36,10 @@ def test_a_file_that_was_replaced_is_refused_and_seen_in_its_new_size_where_that
         with pytest.raises(InputError) as error:
             of(store).admit()
         assert error.value.code == "FILE_CHANGED"
+        with pytest.raises(InputError) as error:
+            of(store).refuse_other_files()
+        assert error.value.code == "FILE_CHANGED", "also once it is read"
         allowed = of(store, changed_files=True)
+        allowed.refuse_other_files()
         allowed.admit()
         assert [file.size for file in allowed.inbox.admitted(0)] == [13, 4]

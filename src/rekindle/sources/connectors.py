@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rekindle.errors import DefinitionError
 
@@ -31,6 +33,12 @@ def connector_missing(error: Exception, spark_version: str) -> DefinitionError |
     return DefinitionError("CONNECTOR_MISSING", format=name, package=package)
 
 
-def driver_missing(error: Exception, url: str) -> DefinitionError | None:
-    """Return ``JDBC_DRIVER_MISSING`` if an error is that of a JDBC driver which Spark does not have."""
-    return DefinitionError("JDBC_DRIVER_MISSING", kind=url.split(":")[1]) if _NO_DRIVER.search(str(error)) else None
+@contextmanager
+def driver_needed(url: str) -> Iterator[None]:
+    """Raise ``JDBC_DRIVER_MISSING`` for the error of a JDBC driver which Spark does not have."""
+    try:
+        yield
+    except Exception as error:
+        if not _NO_DRIVER.search(str(error)):
+            raise
+        raise DefinitionError("JDBC_DRIVER_MISSING", kind=url.split(":")[1]) from error

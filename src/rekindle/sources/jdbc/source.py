@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError
-from rekindle.sources.connectors import driver_missing
+from rekindle.sources.connectors import driver_needed
 from rekindle.sources.jdbc.dialects import Relation, dialect_of
 from rekindle.sources.jdbc.settling import Candidate
 from rekindle.sources.jdbc.values import (
@@ -118,8 +118,8 @@ class Jdbc(SplitSource):
         self._of: Relation = self._dialect.relation(self._table, query, column)
         self._url, self._column, self._options = url, column, options
         self._rows_per_read, self._partitions = rows_per_read, partitions
-        #: columns of the rows, once they are known
-        self._columns: StructType | None = None
+        #: columns of the rows, once they are known: one list of all copies that read
+        self._columns: list[StructType] = []
         #: position that the last read led to; what is noted below holds from there on
         self._stands: Json = None
         #: waits until it settles
@@ -175,21 +175,22 @@ class Jdbc(SplitSource):
         self._refuse_nulls(spark, found)
         running = self._running(found)
         now_s, candidate = time.monotonic(), self._candidate
+        # Of what the user has said nothing was read: values may rise below it, and the database knows its type.
+        was_read = None if after == self._first else after
         if candidate is not None:
             candidate = candidate.looked(running)
         elif found["rk_value"] is None:
-            self._emptied = after is not None
+            self._emptied = was_read is not None
         else:
             newest = self._readvalue_of(found["rk_value"], found.get("rk_type"))
-            # Of what the user has said, the database knows better what it is.
-            if after not in (None, self._first) and after.family is not newest.family:
-                raise self._unusable(f"it is {newest.family.value} now, and was {after.family.value}.")
+            if was_read is not None and was_read.family is not newest.family:
+                raise self._unusable(f"it is {newest.family.value} now, and was {was_read.family.value}.")
             if found["rk_is_after"]:
                 self._below, self._emptied = None, False
                 self._family = newest.family
                 candidate = Candidate.seen(newest.text, self._running(found), now_s, self._lag_s or 0.0)
-            elif after is not None:
-                self._refuse_smaller(found, after, newest)
+            elif was_read is not None:
+                self._refuse_smaller(found, was_read, newest)
         if candidate is None or not candidate.is_settled(now_s):
             self._candidate = candidate
             return None
@@ -245,7 +246,9 @@ class Jdbc(SplitSource):
         columns = self._inferred(spark).fieldNames()
         more = self._partitioned(spark, after, upto) if self._partitions > 1 else {}
         frame = self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
-        refuse_changed(self._place, self._inferred(spark), frame.schema)
+        known = self._columns.pop()  # if they have changed, the next start asks for them again, in this process too
+        refuse_changed(self._place, known, frame.schema)
+        self._columns.append(known)
         return frame
 
     def _partitioned(self, spark: SparkSession, after: Value | None, upto: Value) -> Options:
@@ -267,18 +270,17 @@ class Jdbc(SplitSource):
 
     def _inferred(self, spark: SparkSession) -> StructType:
         """Return the columns as they were when the job started here: one that comes later is not read."""
-        if self._columns is None:
-            try:
-                self._columns = self._load(spark, self._dialect.columns(self._of)).schema
-            except Exception as error:
-                if (missing := driver_missing(error, self._url)) is not None:
-                    raise missing from error
-                raise
-        return self._columns
+        if not self._columns:
+            with driver_needed(self._url):
+                self._columns.append(self._load(spark, self._dialect.columns(self._of)).schema)
+        return self._columns[0]
 
     def _ask(self, spark: SparkSession, sql: str) -> Answer | None:
-        # A time without a zone is to come as it is in the table.
-        found = self._load(spark, sql, {"preferTimestampNTZ": "true"}).first()
+        # A time without a zone is to come as it is in the table; what is an instant even so is written in some zone.
+        frame = self._load(spark, sql, {"preferTimestampNTZ": "true"})
+        if any(field.dataType.typeName() == "timestamp" for field in frame.schema):
+            raise self._unusable("it is a time with a time zone, by which only PostgreSQL is read.")
+        found = frame.first()
         return None if found is None else {name.lower(): value for name, value in found.asDict().items()}
 
     def _load(self, spark: SparkSession, sql: str, more: Options | None = None) -> DataFrame:

@@ -73,6 +73,14 @@ def after(position: Position, ranges: list[ReadRange]) -> dict[str, dict[str, in
     return made
 
 
+def with_new_topics(position: Position, extents: Extents) -> Position:
+    """Return the position with the topics that were not read before, each partition at what is there of it.
+
+    Also where a partition has nothing: with the topic once known, it would be looked for at offset 0.
+    """
+    return {**{topic: place for topic, place in earliest(extents).items() if topic not in position}, **position}
+
+
 def earliest(extents: Extents) -> Position:
     """Return the position at which what is there begins."""
     return {topic: {str(number): one.first for number, one in each.items()} for topic, each in extents.items()}

@@ -28,6 +28,7 @@ from rekindle.sources.kafka.offsets import (
     may_lack,
     ranges_after,
     refuse_gone,
+    with_new_topics,
 )
 from rekindle.sources.split_source import Json, SplitSource
 
@@ -95,8 +96,10 @@ class KafkaTopics(SplitSource):
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """See `SplitSource`."""
         at_most = next((int(value) for name, value in self._given().items() if name.lower() == _AT_MOST), None)
+        extents = self._brokers(spark).extents()
+        position = with_new_topics(position, extents)
         with _gone_is_refused():
-            ranges = ranges_after(position, self._brokers(spark).extents(), at_most or MESSAGES_PER_READ)
+            ranges = ranges_after(position, extents, at_most or MESSAGES_PER_READ)
         if not ranges:
             return None, position, False
         assigned: dict[str, list[int]] = {}

@@ -18,7 +18,7 @@ from rekindle.channels.splits import Splits
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
-from rekindle.runtime.leftovers import clean
+from rekindle.runtime.orphans import Orphans
 from rekindle.spark.batch.task import BATCH, BatchInput, BatchTask
 from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.reading import made_by, read_inbox
@@ -67,14 +67,8 @@ class BatchAssembly:
         storage, place = self._of.storage, place_of(self._of, SubtaskId(task.uid, 0))
 
         def cleaned(record: BatchRecord) -> None:
-            clean(
-                storage,
-                [SubtaskId(task.uid, 0)],
-                self._of.run,
-                self._of.sinks(task),
-                lambda: record.committables,
-                self._of.steps,
-            )
+            orphans = Orphans(storage, self._of.run, self._of.sinks(task), self._of.steps)
+            orphans.clean([SubtaskId(task.uid, 0)], lambda: record.committables)
 
         made = BatchTask(
             self._of,

@@ -78,10 +78,19 @@ class BatchInput:
             return
         if self.changed_files:
             files = as_they_are(self.uid, files)
-        elif not self.is_channel:
-            check_unchanged(self.uid, files)
+        else:
+            self.refuse_other_files()
         if not self.inbox.admit(BATCH, files) and self.changed_files and self.inbox.admitted(BATCH) != files:
             self.inbox.admit_instead(BATCH, files)
+
+    def refuse_other_files(self) -> None:
+        """Refuse files that are not those of the list: before they are read, and since they may become others, after.
+
+        Raises:
+            InputError: ``FILE_VANISHED``, ``FILE_CHANGED``.
+        """
+        if not self.is_channel and not self.changed_files:
+            check_unchanged(self.uid, self.files())
 
 
 class BatchTask:
@@ -183,6 +192,12 @@ class BatchTask:
         for item in self._inputs:
             item.admit()
         prepared = self._outputs.prepare(self.build(), BATCH)
+        try:
+            for item in self._inputs:
+                item.refuse_other_files()
+        except Exception:
+            self._outputs.give_up(prepared)
+            raise
         self._took_ms = round((time.monotonic() - started) * 1000)
         made = BatchRecord(
             batch=BATCH,

@@ -20,6 +20,7 @@ from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, SplitSource, Stream, statistics
 from rekindle.sources.trees import qualified
 from rekindle.spark.inputs.reading import failed, made_by
+from rekindle.spark.plan_text import nodes
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
@@ -114,7 +115,8 @@ def _passed_through(
         raise statistics.NoStatisticsError(f"its transform cannot be looked at: {error.message}") from error
     names = {number: name for name, number in _attributes(data)}
     named = [names.get(number) for name, number in _attributes(above) if name == event_time]
-    if named == [None]:
+    # The columns of a union have the ids of its first part, whatever the others compute.
+    if named == [None] or any(node.name == "Union" for node in nodes(above)):
         raise statistics.NoStatisticsError(f"its transform computes {event_time!r}, of which the files tell nothing.")
     return [name for name in named if name is not None and len(named) == 1]
 

@@ -6,8 +6,8 @@ import copy
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,38 @@ from pyspark.sql import types as T
 
 from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.split_feed import SplitFeed
-from rekindle.errors import InputError, RekindleError
+from rekindle.errors import InputError, RekindleError, StorageError
 from rekindle.protocol.custom_splits import Split, key_of
 from rekindle.runtime.steps import Steps, step
 from rekindle.session.failures import brief
-from rekindle.sinks.writing import write_parquet
+from rekindle.sinks.writing import WrittenFile, write_parquet
 from rekindle.sources.split_source import SplitSource
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.storage import read_layout
 from rekindle.storage.documents.sources import SplitRead, StagedFile
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+
+
+class _InvalidError(Exception):
+    """Raised for what a source returned and cannot be used; it would return the same again."""
+
+
+def write_as_declared(frame: DataFrame, columns: T.StructType, store: Store, folder: str) -> list[WrittenFile]:
+    """Write rows into a folder, their columns in the order of the source's schema.
+
+    Raises:
+        _InvalidError: it has others, or of other types.
+    """
+    if not isinstance(frame, DataFrame):
+        raise _InvalidError(f"{type(frame).__name__}, not a DataFrame")
+    if frame.isStreaming:
+        raise _InvalidError("a streaming DataFrame")
+    found = {field.name: field.dataType.simpleString() for field in frame.schema}
+    expected = {field.name: field.dataType.simpleString() for field in columns}
+    if found != expected:
+        raise _InvalidError(f"its columns are {found}, and schema says {expected}")
+    return write_parquet(frame.select(*[frame[quoted(name)] for name in columns.fieldNames()]), store, folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +68,9 @@ class Reads:
     feed: SplitFeed
     #: columns of the source's rows
     columns: T.StructType
+    #: returns seconds since any moment
+    clock: Callable[[], float] = time.monotonic
+    write: Callable[[DataFrame, T.StructType, Store, str], list[WrittenFile]] = write_as_declared
 
 
 class SplitReader:
@@ -56,8 +81,8 @@ class SplitReader:
         self._source = copy.copy(of.spec)
         #: open splits and their positions, after what it has read
         self.state = of.feed.state
-        #: keys of splits that had nothing since the last pause
-        self._resting: set[str] = set()
+        #: key of a split that had nothing → when it may be asked again, in seconds
+        self._resting: dict[str, float] = {}
         self._initialize(of.feed.own)
 
     def _initialize(self, own: Mapping[str, Sequence[Any]]) -> None:
@@ -67,8 +92,11 @@ class SplitReader:
 
     @property
     def rests(self) -> bool:
-        """True if every open split had nothing since the last pause."""
-        return all(key_of(one.id) in self._resting for one in self.state.open)
+        """True if every open split had nothing when it was last asked, and none is due."""
+        return all(self._is_resting(one) for one in self.state.open)
+
+    def _is_resting(self, split: Split) -> bool:
+        return self._of.clock() < self._resting.get(key_of(split.id), 0.0)
 
     def wake(self) -> None:
         """Let all open splits be asked again."""
@@ -90,12 +118,13 @@ class SplitReader:
         self.state = self.state.with_given(of.splits.given_to(of.subtask))
         if of.feed.is_over(self.state):
             return self._written(number, SplitRead(split=None, state=self.state, files=(), rows=0, run=of.run))
-        split = next((one for one in self.state.open if key_of(one.id) not in self._resting), None)
+        # One whose time is up is asked while others have rows all the time, too: its own would come late.
+        split = next((one for one in self.state.open if not self._is_resting(one)), None)
         return None if split is None else self._read(split, number)
 
     def discover(self) -> None:
         """Ask for splits that are new, where it is time for that."""
-        self._of.splits.discover(self._discovered, self._begin_at, time.monotonic(), self._of.spec.poll_ms / 1000)
+        self._of.splits.discover(self._discovered, self._begin_at, self._of.clock(), self._of.spec.poll_ms / 1000)
 
     def _discovered(self) -> list[Any]:
         with self._blamed("splits()"):
@@ -107,14 +136,15 @@ class SplitReader:
 
     def _read(self, split: Split, number: int) -> SplitRead | None:
         of = self._of
-        with self._blamed(f"read() of split {key_of(split.id)}"):
+        folder = read_layout.staged_rows(of.folder, number, f"{of.run:06d}-{secrets.token_hex(4)}")
+        with self._blamed(f"read() of split {key_of(split.id)}"), self._taken_back(folder):
             frame, position, ended = _parted(self._source.read(of.spark, split.id, split.position))
-            files, rows = self._staged(frame, number)
+            files, rows = self._staged(frame, folder)
             kept = dict(_as_json(dict(self._source.snapshot_state()))) if of.spec.state and rows else {}
         after = self.state.after_read(split, position, ended=ended)
         if not rows:
             self.state = after
-            self._resting.add(key_of(split.id))
+            self._resting[key_of(split.id)] = of.clock() + of.spec.poll_ms / 1000
             return None
         return self._written(number, SplitRead(split=split, state=after, files=files, rows=rows, run=of.run, own=kept))
 
@@ -125,14 +155,29 @@ class SplitReader:
         self.state = read.state
         return read
 
-    def _staged(self, frame: DataFrame | None, number: int) -> tuple[tuple[StagedFile, ...], int]:
-        """Write the rows into a folder of their own; return the files that have some, and how many they are."""
+    @contextmanager
+    def _taken_back(self, folder: str) -> Iterator[None]:
+        """Delete the rows of a read that fails before its document: it is tried again, and stages them again."""
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):
+                self._of.storage.store.delete_tree(folder)
+            raise
+
+    def _staged(self, frame: DataFrame | None, folder: str) -> tuple[tuple[StagedFile, ...], int]:
+        """Write the rows into a folder of their own; return the files that have some, and how many they are.
+
+        A folder without rows is deleted at once: no document names it, and a source that is polled has many of them
+        before the next read has rows.
+        """
         if frame is None:
             return (), 0
         of = self._of
-        folder = read_layout.staged_rows(of.folder, number, f"{of.run:06d}-{secrets.token_hex(4)}")
         with step(of.steps, "segments.write"):
-            written = write_parquet(_as_declared(frame, of.columns), of.storage.store, folder)
+            written = of.write(frame, of.columns, of.storage.store, folder)
+        if not written:
+            of.storage.store.delete_tree(folder)
         below = folder.removeprefix(f"{of.folder}/")
         files = tuple(StagedFile(path=f"{below}/{file.path}", size=file.bytes) for file in written)
         return files, sum(file.rows for file in written)
@@ -150,10 +195,6 @@ class SplitReader:
             raise InputError("SPLIT_READ_FAILED", source=self._of.uid, what=what, reason=brief(error)) from error
 
 
-class _InvalidError(Exception):
-    """Raised for what a source returned and cannot be used; it would return the same again."""
-
-
 def _parted(returned: Any) -> tuple[DataFrame | None, Any, bool]:
     if not isinstance(returned, tuple) or len(returned) != 3:
         raise _InvalidError(f"{type(returned).__name__}, not a tuple of three")
@@ -163,30 +204,13 @@ def _parted(returned: Any) -> tuple[DataFrame | None, Any, bool]:
     return frame, _as_json(position), ended
 
 
-def _as_declared(frame: DataFrame, columns: T.StructType) -> DataFrame:
-    """Return the columns in the order of the source's schema.
-
-    Raises:
-        _InvalidError: it has others, or of other types.
-    """
-    if not isinstance(frame, DataFrame):
-        raise _InvalidError(f"{type(frame).__name__}, not a DataFrame")
-    if frame.isStreaming:
-        raise _InvalidError("a streaming DataFrame")
-    found = {field.name: field.dataType.simpleString() for field in frame.schema}
-    expected = {field.name: field.dataType.simpleString() for field in columns}
-    if found != expected:
-        raise _InvalidError(f"its columns are {found}, and schema says {expected}")
-    return frame.select(*[frame[quoted(name)] for name in columns.fieldNames()])
-
-
 def _as_json(value: Any) -> Any:
     """Return a value as it comes back from the storage.
 
     Raises:
-        _InvalidError: it is no JSON.
+        _InvalidError: it is no JSON, or a text in it is no Unicode (the name of a file may be such).
     """
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        return json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
         raise _InvalidError(f"a value that is no JSON: {error}") from error

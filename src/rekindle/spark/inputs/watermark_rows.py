@@ -106,7 +106,7 @@ def _guarded(column: str, message: str) -> Column:
     As SQL, which is one call to the JVM for all of it; `message` has letters of the user's, so it comes as bytes.
     """
     time = quoted(column)
-    failed = f"CAST(raise_error(decode(X'{message.encode().hex()}', 'UTF-8')) AS timestamp)"
+    failed = f"CAST(raise_error(decode(X'{message.encode().hex()}', 'UTF-8')) AS timestamp_ltz)"
     return F.expr(f"CASE WHEN {time} <= {_EPOCH} THEN {failed} ELSE {time} END")
 
 
@@ -117,9 +117,9 @@ def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, mar
     of data. A literal null would tell it that the column is always null, and of that it makes a filter for the other
     side of a join. So the nulls are computed: they are the fields of a row that is null, which hangs on a column that
     Spark believes to be in the file. One row for all of them, since each column made by itself is a dozen calls to the
-    JVM.
+    JVM. What `timestamp` alone means, a setting of the session decides.
     """
-    rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp, {ABSENT} int")
+    rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp_ltz, {ABSENT} int")
     read = rows.option("recursiveFileLookup", "true").parquet(marks)
     nothing = _computed_null(data._jdf.schema(), F.col(ABSENT))
     empty = read.withColumn(ABSENT, nothing).selectExpr(f"{ABSENT}.*", f"{MARK_COLUMN} AS {marker}")
