@@ -13,7 +13,7 @@ from rekindle.errors import DefinitionError
 from rekindle.session.session import NEEDED, prepare_session, quiet
 from rekindle.session.settings import FILES, STREAMING, Decision, decided, of, refused
 from rekindle.spark.plans import refuse
-from tests.jobs.kit import QUICK, World, committed, rows
+from tests.jobs.kit import DDL, QUICK, World, committed, rows, until
 
 LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
@@ -134,6 +134,32 @@ def test_a_job_in_a_session_of_another_time_zone_gives_the_same_instants(spark: 
     assert result.error is None
     # Windows of an hour begin at the hour, wherever one is.
     assert world.output() == world.expected()
+
+
+@pytest.mark.usefixtures("one_file_a_batch")
+def test_watermarks_are_instants_where_timestamp_means_one_without_a_zone(spark: SparkSession, world: World) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    world.add_history(*(rows(hour, 20) for hour in range(4)))
+    # A watermark that is taken for local time is hours ahead of these rows, which come after it.
+    assert world.hourly(live=False).start(session, storage=world.storage).wait().error is None
+    assert world.output() == world.expected()
+
+
+def test_a_frame_of_another_session_is_a_query_like_any_other(spark: SparkSession, world: World) -> None:
+    other = spark.newSession()
+    job = rk.Job("elsewhere")
+    live = job.source("live", rk.Stream(lambda _: other.readStream.schema(DDL).parquet(str(world.live))))
+    job.sink("out", job.task(live, uid="same")(lambda frame: frame), rk.sinks.Parquet(world.out))
+    world.add_live(rows(0, 3))
+    handle = job.start(spark, storage=world.storage, config=QUICK)
+    until(lambda: len(committed(world.out)) == 3)
+    world.add_live(rows(1, 2))
+    until(lambda: len(committed(world.out)) == 5)
+    handle.stop(drain=True)
+    result = handle.wait()
+    assert (result.state, result.error) == ("DRAINED", None)
 
 
 def last_of_each(frame: Any) -> Any:

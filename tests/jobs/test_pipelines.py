@@ -296,7 +296,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
 def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: PipelineWorld) -> None:
     world.add_history(rows(0, 3))
 
-    def refused(make, *, event_time=None, name="refused", sinks=("end",)):
+    def refused(make, *, event_time=None, name="refused", sinks=("end",), then=lambda frame: frame):
         job = rk.Job(name)
         history = job.source("history", rk.Files(str(world.history)), event_time="ts")
 
@@ -306,7 +306,7 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
 
         @job.task(begin)
         def end(frame):
-            return frame
+            return then(frame)
 
         for uid in sinks:
             job.sink(f"{uid}_out", {"begin": begin, "end": end}[uid], rk.sinks.Parquet(world.root / "refused"))
@@ -318,6 +318,8 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
     assert error.code == "EVENT_TIME_MISSING"
     assert "begin" in str(error)
     assert refused(lambda frame: frame, sinks=("begin",)).code == "SINK_MISSING"
+    error = refused(lambda frame: frame, event_time="ts", then=lambda frame: frame.dropDuplicatesWithinWatermark(["k"]))
+    assert (error.code, error.parameters["source"]) == ("DEDUPLICATION_UNSUPPORTED", "begin")
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import ControlError, RestoreError
 from rekindle.runtime.steps import heard_by
+from rekindle.spark.query.passing import has_found_nothing
 from rekindle.spark.query.query import Query
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -139,6 +140,23 @@ def test_a_drain_waits_for_a_batch_that_fails_says_so_and_ends_once_the_cause_is
     handle.stop(drain=True)
     result = handle.wait()
     assert (result.state, result.notes) == ("DRAINED", ())
+    assert world.output() == world.expected()
+
+
+def test_a_pipeline_that_has_been_quiet_is_drained_without_a_restart(spark: SparkSession, world: World) -> None:
+    job = rk.Job("quiet")
+    live = job.source("live", world.stream(), event_time="ts", watermark="1 minute")
+    kept = job.task(live, uid="keep", event_time="ts")(lambda rows: rows.where("v > 0"))
+    hours = job.task(kept, uid="hours")(
+        lambda rows: rows.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+    )
+    job.sink("out", hours, rk.sinks.Parquet(world.out))
+    world.add_live(rows(0, 90), rows(3, 30))
+    handle = job.start(spark, storage=world.storage, config={**QUICK, "restart.attempts": "0"})
+    until(lambda: world.has_hour(0))
+    until(lambda: all(map(has_found_nothing, spark.streams.active)))
+
+    assert handle.stop(drain=True).state == "DRAINED"
     assert world.output() == world.expected()
 
 

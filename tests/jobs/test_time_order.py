@@ -98,8 +98,9 @@ def test_beside_a_stream_it_goes_on_in_its_order_after_a_stop(spark: SparkSessio
         (lambda rows: rows.filter("v > 0").withColumn("more", F.lit(1)), True),
         (lambda rows: rows.withColumn("ts", F.col("ts") - F.expr("INTERVAL 1 DAY")), False),
         (lambda rows: rows.withColumn("ts", F.to_timestamp(F.col("ts").cast("string"))), False),
+        (lambda rows: rows.unionByName(rows.withColumn("ts", F.col("ts") - F.expr("INTERVAL 3 HOURS"))), False),
     ],
-    ids=["leaves the event time alone", "moves it", "parses it"],
+    ids=["leaves the event time alone", "moves it", "parses it", "moves it in the second part of a union"],
 )
 def test_a_transform_that_computes_the_event_time_makes_statistics_useless(
     spark: SparkSession, world: World, transform: Any, by_time: bool

@@ -8,6 +8,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JobState, TaskStatus
 from tests.protocol.kit import (
+    DELAY_MS,
     A,
     B,
     checkpoint,
@@ -18,10 +19,13 @@ from tests.protocol.kit import (
     done,
     failed,
     finished,
+    recorded,
+    restored,
     running,
     sources_ended,
     started,
     statuses,
+    stop,
     taken,
     tell,
     tick,
@@ -77,6 +81,34 @@ def test_a_task_starts_again_for_as_long_as_its_source_is_away() -> None:
         assert tick(job, 60_000) == (c.StartTask(task=A),)
         tell(job, started())
     assert job.state is JobState.RUNNING
+
+
+def test_a_checkpoint_of_batches_from_before_a_failure_is_no_progress() -> None:
+    job = running()
+    failures = job.tasks.states[A].restarts
+    tell(job, recorded(0), recorded(1), checkpoint(), taken(1), written(1), failed(), committed(1))
+    assert failures.failures == 1, "it was being committed when the task failed"
+    tick(job, DELAY_MS)
+    tell(job, started(), checkpoint("r2"), e.SnapshotTaken(task=A, checkpoint=2, batch=1), written(2), committed(2))
+    assert failures.failures == 1, "the batch that failed is the next"
+    tell(job, recorded(2), checkpoint("r3"), e.SnapshotTaken(task=A, checkpoint=3, batch=2), written(3), committed(3))
+    assert failures.failures == 0
+
+
+def test_batches_of_an_earlier_run_are_no_progress() -> None:
+    job = restored(latest=None, a=e.RestoredTask(batch=4))
+    tell(job, started(), failed())
+    tick(job, DELAY_MS)
+    tell(job, started(), checkpoint(), e.SnapshotTaken(task=A, checkpoint=8, batch=4), written(8), committed(8))
+    assert job.tasks.states[A].restarts.failures == 1
+
+
+def test_a_drain_of_a_failing_task_is_answered_though_a_checkpoint_was_committed_after_the_failure() -> None:
+    job = running(restart_delay_ms=3_600_000, restart_delay_max_ms=3_600_000)
+    tell(job, recorded(0), recorded(1), checkpoint(), taken(1), written(1), failed(), committed(1))
+    assert tell(job, stop(drain=True)) == (c.FinishTask(task=A, drain=True),)
+    answers = [command for command in tell(job, failed()) if isinstance(command, c.AnswerRequest)]
+    assert [(answer.request, answer.error and answer.error[0]) for answer in answers] == [("s1", "DRAIN_FAILING")]
 
 
 def test_too_many_failed_checkpoints_start_every_task_again_and_the_job_goes_on() -> None:

@@ -52,6 +52,7 @@ class Strand:
         self.process = process
         #: it alone is to end
         self.dropped = False
+        self.begun = False
         self.over = False
         self.wakes_s = 0.0
         self.until: Callable[[], bool] | None = None
@@ -84,6 +85,8 @@ class Scheduler:
         #: how likely it is that a step fails, as long as faults are left
         self.fail_at_a_write = 0.0
         self.faults_left = 0
+        #: a new thread runs before the one that starts it goes on, as those of Python mostly do
+        self.starts_at_once = False
         #: steps that have failed
         self.failed: list[str] = []
         #: processes that are frozen, and were taken for dead
@@ -117,6 +120,7 @@ class Scheduler:
             return strand
 
         def run(*_: object) -> None:
+            strand.begun = True
             try:
                 if not strand.dead:
                     act()
@@ -321,7 +325,9 @@ class Thread:
 
     def start(self) -> None:
         """See ``threading``."""
-        self._strand = self._scheduler.spawn(self._act, self._name)
+        strand = self._strand = self._scheduler.spawn(self._act, self._name)
+        if self._scheduler.starts_at_once:
+            self._scheduler.pause(math.inf, lambda: strand.begun)
 
     def join(self, timeout: float | None = None) -> None:
         """See ``threading``."""

@@ -571,7 +571,12 @@ class StreamingQuery:
         self._ends = ends
         changed = {"numRowsTotal": len(left), "numRowsUpdated": 0, "numRowsRemoved": len(due)}
         operators = [{"operatorName": "stateStoreSave", **changed}] if self._frame.windowed else []
-        self.lastProgress = {"batchId": batch, "stateOperators": operators, "sources": []}
+        self.lastProgress = {
+            "batchId": batch,
+            "durationMs": {"addBatch": 1},
+            "stateOperators": operators,
+            "sources": [],
+        }
 
     def _watermark_ms(self) -> int:
         """Least of the inputs': one that nothing was seen of since the start counts as 1970."""

@@ -15,6 +15,7 @@ from rekindle.runtime import retention
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.start.permissions import Permissions
+from rekindle.storage import layout
 from rekindle.storage.disposal import Disposal, dispose_claimed
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
@@ -83,6 +84,8 @@ def test_a_claim_outlives_the_runs_and_an_outage_of_the_place(world: World, tmp_
         lives(world, 8, restore=path)
     assert asked.call_count > 1, "it tries again"
     assert savepoints_in(str(tmp_path)), "the place was away"
+    needed = {number for one in world.storage.manifests() for number in (one.run, one.lineage)}
+    assert {*world.storage.numbers(layout.runs("simulated"))} <= needed, "what else is old goes"
     world.permissions = Permissions()
     lives(world, 8)
     assert not list(tmp_path.iterdir()), "the next run, which claims nothing, completes it"

@@ -10,10 +10,26 @@ import pytest
 
 from rekindle.channels.split_feed import SplitFeed
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.client import ControlRequest
 from rekindle.spark.inputs.intake import Intake
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition
+from rekindle.testing.memory_store import MemoryStore
 from tests.simulation.lives import Plans, live, live_with_power_failures
-from tests.simulation.world import LIVE_DELAY, CustomPlan, Plan, random_plan
+from tests.simulation.world import LIVE_DELAY, CustomPlan, Plan, World, random_plan
+
+
+class WatchedStore(MemoryStore):
+    """Notes which folders are deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted: list[str] = []
+
+    def delete_tree(self, folder: str) -> None:
+        """See `Store`."""
+        self.deleted.append(folder)
+        super().delete_tree(folder)
 
 
 def custom_plan(chance: random.Random, tasks_at_most: int) -> Plan:
@@ -113,6 +129,32 @@ def test_many_lives_in_which_drivers_wake_up_while_others_read_end_well(seed: in
 @pytest.mark.parametrize("seed", range(8))
 def test_a_life_in_which_the_power_fails_ends_well(seed: int) -> None:
     live_with_power_failures(seed, plan=custom_plan)
+
+
+def test_a_source_that_is_polled_and_has_nothing_fills_no_storage() -> None:
+    """Its reads return DataFrames without rows, which Spark writes as files without rows."""
+    drawn = random_plan(random.Random(1), 1)
+    graph = JobGraph(
+        name="simulated",
+        sources=(Source(uid="custom", bounded=False, event_time="ts", watermark=LIVE_DELAY),),
+        tasks=(Task(uid="reads", inputs=("custom",), event_time="ts"),),
+        sinks=(Sink(uid="reads_out", task="reads", kind="Fake"),),
+    )
+    custom = {"custom": CustomPlan({"quiet": []}, bounded=False, at_first=1, empty_frames=True)}
+    plan = replace(drawn, graph=graph, files={}, live={}, custom=custom, windowed=frozenset(), speed={"reads": 10.0})
+    store = WatchedStore()
+    world = World(plan, 1, calm=True, store=store)
+    left = list[str]()
+
+    def drain() -> None:
+        world.scheduler.pause(60)
+        left.extend(store.names(read_layout.reads(layout.subtask("simulated", "reads", 0, 1), "custom")))
+        world.ask(ControlRequest(verb="stop", drain=True))
+
+    result = world.run(plan.settings, drain)
+    assert result is not None and result.state == "DRAINED"
+    assert sum("/reads/custom/" in folder for folder in store.deleted) > 10, "it is polled"
+    assert len(left) <= 1, "no more than the read that is under way"
 
 
 def test_such_lives_find_a_read_that_is_forgotten_though_it_was_written_down() -> None:

@@ -13,6 +13,8 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.start.permissions import Permissions
+from rekindle.storage import layout
+from rekindle.storage.codec import encode
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.savepoints import savepoints_in
 from tests.simulation.world import CustomPlan, Plan, Row, World
@@ -87,6 +89,28 @@ def test_a_source_that_becomes_one_of_another_kind_is_refused_and_the_old_one_go
     assert world.shown()["first_out"] == before
     world.plan = old
     assert finish(world) == Counter(rows_of("kept") + rows_of("gone"))
+
+
+def test_a_list_of_files_that_a_failed_start_has_left_gives_way_to_that_of_a_savepoint(
+    world: World, tmp_path: Path
+) -> None:
+    savepoint_at_rest(world.storage, str(tmp_path))
+    savepoint, old = savepoints_in(str(tmp_path))[0].path, world.storage
+    world.plan = replace(world.plan, graph=replace(world.plan.graph, name="renamed"))
+    world.storage = JobStorage(world.store, "renamed")
+    world.permissions = Permissions(other_name=True)
+    for uid in ("kept", "gone"):
+        found = old.frozen_files(uid)
+        assert found is not None
+        other = replace(found, files=found.files[::-1])
+        world.storage.create(layout.frozen_files("renamed", uid), other)
+    assert finish(world, savepoint) == Counter(rows_of("kept") + rows_of("gone"))
+
+    found = world.storage.frozen_files("kept")
+    assert found is not None
+    world.store.replace(layout.frozen_files("renamed", "kept"), encode(replace(found, files=found.files[::-1])))
+    world.permissions = Permissions(other_name=True, sink_ahead=True)
+    assert refused(world, savepoint) == "FILE_LIST_DIFFERENT"
 
 
 def test_a_job_of_another_name_goes_on_from_a_savepoint_and_the_old_one_stays(world: World, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 from unittest.mock import patch
@@ -42,7 +43,6 @@ import rekindle.runtime.worker
 import rekindle.spark.inputs.custom
 import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
-import rekindle.spark.inputs.split_reader
 import rekindle.spark.inputs.split_reading
 import rekindle.spark.output.segments
 import rekindle.spark.query.kept_batches
@@ -72,6 +72,7 @@ from rekindle.session.settings import BATCHES_KEPT
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, SplitSource, Stream
 from rekindle.spark.inputs.event_times import EventTimeStats
+from rekindle.spark.inputs.split_reader import Reads
 from rekindle.spark.plans.leftovers import Leftovers
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.launch import Launch
@@ -194,6 +195,8 @@ class CustomPlan:
     at_first: int
     #: of what it keeps itself; empty: it keeps nothing
     kind: Literal["list", "union", "broadcast", ""] = ""
+    #: True: a read that has nothing returns a DataFrame without rows, not None
+    empty_frames: bool = False
 
 
 @dataclass(frozen=True)
@@ -513,6 +516,7 @@ class World:
             (rekindle.spark.query.kept_batches, "LEAST", 14),
             (rekindle.spark.query.kept_batches, "MOST_ROOM", 30),
             (batch, "time", threads),
+            (Frame, "sparkSession", self.spark),
             (rekindle.spark.inputs.intake, "threading", threads),
             (rekindle.spark.streaming.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
@@ -520,9 +524,7 @@ class World:
             (rekindle.channels.custom_splits, "threading", threads),
             (rekindle.spark.inputs.split_reading, "threading", threads),
             (rekindle.spark.inputs.split_reading, "time", threads),
-            (rekindle.spark.inputs.split_reader, "time", threads),
-            (rekindle.spark.inputs.split_reader, "write_parquet", self._stage),
-            (rekindle.spark.inputs.split_reader, "_as_declared", lambda rows, _: rows),
+            (rekindle.spark.inputs.custom, "Reads", partial(Reads, clock=threads.monotonic, write=self._stage)),
             (rekindle.spark.inputs.custom, "columns_of", lambda *_: T.StructType()),
             (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
@@ -530,6 +532,7 @@ class World:
             (assembly, "description_of", _nothing),
             (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),
             (assembly, "files_too_old_ms", _nothing),
+            (assembly, "lists_files", _nothing),
             (assembly, "settle_query", lambda *_: ()),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
@@ -579,15 +582,15 @@ class World:
         ]
         return [file for file in files if file.rows]
 
-    def _stage(self, rows: list[Row], _: Any, folder: str) -> list[WrittenFile]:
-        """Write the rows of a read, two to a file."""
+    def _stage(self, rows: list[Row], _: Any, __: Any, folder: str) -> list[WrittenFile]:
+        """Write the rows of a read, two to a file; where there are none, one file, as Spark does."""
         files = []
-        for at in range(0, len(rows), 2):
+        for at in range(0, max(len(rows), 1), 2):
             self.scheduler.step("spark.segment/before")
             data, name = json.dumps(rows[at : at + 2]).encode(), f"part-{at:05d}.parquet"
             self.engine.store.replace(f"{folder}/{name}", data)
             files.append(WrittenFile(name, len(rows[at : at + 2]), len(data)))
-        return files
+        return [file for file in files if file.rows]
 
     def _origin(self, path: str) -> Origin:
         number = path.rsplit("/", 1)[1]
@@ -738,7 +741,7 @@ class SimulatedSource(SplitSource):
         rows = self._plan.splits[split][at : at + scheduler.chance.randint(0, 4)]
         upto = at + len(rows)
         ended = self.bounded and upto == len(self._plan.splits[split])
-        return (rows or None), upto, ended
+        return (rows if rows or self._plan.empty_frames else None), upto, ended
 
     def _check_follows(self) -> None:
         """What it follows is in batch records to its end, by the one subtask that reads both."""

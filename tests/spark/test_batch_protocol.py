@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.errors import ControlError, ProtocolError, StorageError
+from rekindle.errors import ControlError, InputError, ProtocolError, StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.directory import last_committed, read_offsets
 from rekindle.progress.plans import put_back
@@ -16,6 +16,7 @@ from rekindle.progress.retention import SourceLogs
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
+from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.batches import BatchFailedError
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
@@ -33,12 +34,64 @@ from tests.spark.runs import run_of
 ROWS: Any = [1, 2]
 
 
+class Replayed:
+    """A DataFrame that is evaluated and written nowhere."""
+
+    write = property(lambda self: self)
+
+    def format(self, _: str) -> Replayed:
+        """See Spark."""
+        return self
+
+    def mode(self, _: str) -> Replayed:
+        """See Spark."""
+        return self
+
+    def save(self) -> None:
+        """See Spark."""
+
+
+class Unanswering(LocalStore):
+    """A store that is cut off now and then: when a record is created, the answer is an error."""
+
+    #: of the next ones
+    cut_off = 0
+    #: True: they are created all the same
+    arrives = False
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See `Store`."""
+        if "/batches/" not in path or not self.cut_off:
+            return super().create(path, data)
+        self.cut_off -= 1
+        if self.arrives:
+            super().create(path, data)
+        raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="no answer")
+
+
+class ChangedFiles(Prelude):
+    """A history of which a file has changed while it was read; not in batch 0."""
+
+    def __init__(self) -> None:
+        self.batch = 0
+
+    def compute(self, df: Any, batch: int, watermark_ms: int) -> None:
+        """See `Prelude`."""
+        self.batch = batch
+
+    def refuse_changed_files(self) -> None:
+        """See `Prelude`."""
+        if self.batch:
+            raise InputError("FILE_UNREADABLE", source="files", path="a", reason="it has changed")
+
+
 class Subtask:
     """A subtask without inputs whose sink takes lists."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, prelude: Prelude | None = None) -> None:
         self.sink = FakeSink()
-        self.storage = JobStorage(LocalStore(str(root)), "job")
+        self.store = Unanswering(str(root))
+        self.storage = JobStorage(self.store, "job")
         self.folder = layout.subtask("job", "task", 0, 1)
         place = SubtaskPlace(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
@@ -55,6 +108,7 @@ class Subtask:
             siblings=Siblings(1),
             kept=KeptBatches(),
             source_logs=SourceLogs(self.storage.store, layout.spark_progress_dir(self.folder), None),
+            prelude=prelude or Prelude(),
         )
         self.recorded: list[int] = []
         self.planned = -1
@@ -200,3 +254,44 @@ def test_a_record_of_another_plan_that_comes_first_counts_and_its_plan_is_put_ba
     put_back(store, progress_dir, 1, late.offsets_hash, late.offsets)
     assert read_offsets(store, progress_dir, 1) == old
     assert last_committed(store, progress_dir) == -1, "its state may be of the other plan: it is run again"
+
+
+def staged_and_recorded(subtask: Subtask, batch: int) -> tuple[set[str], set[str]]:
+    record = subtask.storage.record(subtask.folder, batch)
+    named = record.committables["out"] if record else []
+    return {*subtask.sink.staged}, {one["attempt"] for one in named}
+
+
+def test_what_a_batch_has_prepared_is_taken_back_where_its_files_have_changed(tmp_path: Path) -> None:
+    subtask = Subtask(tmp_path, ChangedFiles())
+    subtask.batch(0)
+    for _ in range(3):
+        with pytest.raises(BatchFailedError):
+            subtask.batch(1)
+        assert isinstance(subtask.protocol.failure, InputError)
+        subtask.protocol.begin_attempt()
+    assert len(subtask.sink.staged) == 1, "of batch 0"
+
+
+def test_what_may_be_recorded_stays_until_the_record_names_something_else(subtask: Subtask) -> None:
+    subtask.store.cut_off = 2
+    for tries in (1, 2):
+        with pytest.raises(BatchFailedError):
+            subtask.batch(0)
+        subtask.protocol.begin_attempt()
+        assert len(subtask.sink.staged) == tries, "its record may be on its way"
+    subtask.batch(0)
+    staged, named = staged_and_recorded(subtask, 0)
+    assert staged == named and len(named) == 1
+
+
+def test_what_was_recorded_though_the_answer_was_lost_stays(subtask: Subtask) -> None:
+    subtask.store.cut_off, subtask.store.arrives = 1, True
+    with pytest.raises(BatchFailedError):
+        subtask.batch(0)
+    subtask.protocol.begin_attempt()
+    replayed: Any = Replayed()
+    subtask.protocol(replayed, 0)
+    staged, named = staged_and_recorded(subtask, 0)
+    assert staged == named and len(named) == 1
+    assert subtask.recorded == [0]

@@ -16,7 +16,11 @@ NO_TRACKER = SimpleNamespace(streamingQuery=SimpleNamespace)
 def _with(in_force_ms: int) -> Any:
     """Make an execution whose tracker takes no other watermark than the one that it has."""
     tracker = SimpleNamespace(setWatermark=lambda _: None, currentWatermark=lambda: in_force_ms)
-    execution = SimpleNamespace(watermarkTracker=lambda: tracker, **{"noNewData_$eq": lambda _: None})
+    propagator = SimpleNamespace(purge=lambda _: None)
+    last = SimpleNamespace(watermarkPropagator=lambda: propagator, currentBatchId=lambda: 7)
+    execution = SimpleNamespace(
+        watermarkTracker=lambda: tracker, lastExecution=lambda: last, **{"noNewData_$eq": lambda _: None}
+    )
     return SimpleNamespace(streamingQuery=lambda: execution)
 
 

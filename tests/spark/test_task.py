@@ -13,6 +13,7 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.kept_batches import KeptBatches
@@ -21,6 +22,7 @@ from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
+from rekindle.storage.documents.batch import Drain, InputPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.spark.runs import run_of
@@ -38,10 +40,12 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(Query, "start", start_query)
 
-    def start(watermark_ms: int) -> tuple[list[e.Event], bool]:
+    def start(watermark_ms: int, *inputs: Input, drained: bool = False) -> tuple[list[e.Event], bool]:
         storage = JobStorage(LocalStore(str(tmp_path)), "job")
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
         storage.store.create(f"{layout.spark_progress_dir(FOLDER)}/offsets/3", offsets.encode())
+        if drained:
+            storage.create(layout.drain(FOLDER), Drain(run=1, begun_ms=0))
         place = SubtaskPlace(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
         task, heard = Task(uid="sums", inputs=("clean",)), list[e.Event]()
         spark: Any = None
@@ -51,7 +55,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             place=place,
             last=max(storage.records(FOLDER), default=-1),
             frame=frame,
-            inputs=[],
+            inputs=inputs,
             logs=storage.store,
             outputs=Outputs(place, {}, None, no_steps),
             backlog=None,
@@ -73,3 +77,19 @@ def test_its_query_goes_on(started: Any) -> None:
 def test_one_that_was_being_flushed_reads_nothing_more_but_waits_to_be_finished(started: Any) -> None:
     """Whatever followed the flush would be late: it runs with the end of time."""
     assert started(END_OF_TIME_MS) == ([e.TaskStarted(task=SubtaskId("sums", 0))], False)
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_one_that_has_met_a_row_of_the_year_9999_goes_on_unless_it_is_drained(started: Any, drained: bool) -> None:
+    frame: Any = object()
+    live = Input(uid="live", frame=frame, position=InputPosition(), delay_ms=4_000)
+
+    assert started(END_OF_TIME_MS, live, drained=drained) == ([e.TaskStarted(task=SubtaskId("sums", 0))], not drained)
+
+
+def test_one_whose_producer_has_not_ended_goes_on_too(started: Any) -> None:
+    frame: Any = object()
+    producer: Any = object()
+    channel = Input(uid="clean", frame=frame, position=InputPosition(), producers={0: producer})
+
+    assert started(END_OF_TIME_MS, channel)[1]

@@ -33,8 +33,8 @@ class TaskState:
     sources_ended: bool = False
     #: its failures in a row; a completed checkpoint with new batches is progress
     restarts: Restarts
-    #: last batch that a checkpoint of this run has covered
-    checkpointed: int = -1
+    #: a checkpoint is progress if it covers a later batch: this one was covered before, or recorded before a failure
+    progress_after: int = -1
     #: time at which it is started again; None: it waits for no restart
     restart_ms: int | None = None
     #: the way it has ended its data; None: it has not

@@ -97,7 +97,7 @@ def _task_closed(job: JobParts, event: e.TaskClosed) -> _Commands:
 
 def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
     before = job.tasks.states[event.task].status
-    task = job.tasks.step(event)
+    task = job.tasks.failed(event)
     if job.engines.lost is not None:
         job.engines.lost.task_failed(before)
         return ()

@@ -51,6 +51,12 @@ class Tasks:
         self.states.become(event.task, TASK_STEPS[type(event)][state.status])
         return state
 
+    def failed(self, event: e.TaskFailed) -> TaskState:
+        """Move a task that has failed to its status; return its state. What it had recorded is no progress any more."""
+        state = self.step(event)
+        state.progress_after = max(state.progress_after, self._barriers.batches[event.task])
+        return state
+
     def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
         """Note that a task has ended its data. Return False if it had before: the first time counts."""
         before = self.states[event.task].status
@@ -73,6 +79,7 @@ class Tasks:
     def restore(self, task: SubtaskId, fact: e.RestoredTask) -> None:
         """Take in the state of a subtask in the storage; `settle_restored` follows when all are taken in."""
         state = self.states[task]
+        state.progress_after = fact.batch
         if fact.closed or fact.ended:
             self.states.become(task, TaskStatus.WAITING)
             state.covered = fact.closed
@@ -99,14 +106,15 @@ class Tasks:
         """Note that a checkpoint is complete and committed. Return True if any task has made progress.
 
         A task whose end it covers waits for no other checkpoint. A task with new batches in it has made progress: its
-        failures are no longer in a row. (A checkpoint after the same batch proves nothing: the next batch may fail.)
+        failures are no longer in a row. A checkpoint of batches from before its last failure proves nothing: the next
+        batch may fail again.
         """
         for state in self.states.values():
             if state.final_from is not None and state.final_from <= checkpoint:
                 state.covered = True
-        got_on = {task: batch for task, batch in batches.items() if batch > self.states[task].checkpointed}
+        got_on = {task: batch for task, batch in batches.items() if batch > self.states[task].progress_after}
         for task, batch in got_on.items():
-            self.states[task].checkpointed = batch
+            self.states[task].progress_after = batch
             self.states[task].restarts.progressed()
         return bool(got_on)
 

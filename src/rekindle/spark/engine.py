@@ -14,6 +14,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.session.connectors import check_connector, check_sees
 from rekindle.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
 from rekindle.session.session import make_session, prepare_session, quiet
+from rekindle.session.sharing import Shared
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.examining import examine
 from rekindle.spark.inputs.freezing import freeze
@@ -28,13 +29,14 @@ class SparkEngine:
     """An `Engine` in a session.
 
     Args:
-        ours: the session is Rekindle's own, so that another can take its place.
+        shared: the job's share in a session that Rekindle has asked for; None: the user has given it. Another can take
+            the place of one that Rekindle has made.
     """
 
-    def __init__(self, spark: SparkSession, *, ours: bool) -> None:
+    def __init__(self, spark: SparkSession, shared: Shared | None = None) -> None:
         self._spark = spark
-        self._ours = ours
-        self.lifeline = SparkLifeline(spark, ours=ours)
+        self._shared = shared
+        self.lifeline = SparkLifeline(spark, ours=shared is not None and shared.ours)
 
     def quiet(self) -> AbstractContextManager[None]:
         """See `Engine`."""
@@ -42,7 +44,7 @@ class SparkEngine:
 
     def stop(self) -> None:
         """See `Engine`."""
-        if self._ours:
+        if self._shared is not None and self._shared.end(gone=self.lifeline.is_gone()):
             stop_session(self._spark)
 
     def check_reaches(self, places: Iterable[str]) -> None:
@@ -76,7 +78,8 @@ class SparkEngines:
     """`Engines` in the user's session, or in sessions of Rekindle's own, one after the other.
 
     Args:
-        session: the user's; None: one is made for each engine, and stopped with it.
+        session: the user's; None: one is made for each engine, and stopped with the last job that uses it. If the
+            process has one already, that is used.
         settings: of the sessions that are made.
     """
 
@@ -88,8 +91,9 @@ class SparkEngines:
     def make(self) -> SparkEngine:
         """See `Engines`."""
         if self._session is not None:
-            return SparkEngine(prepare_session(self._session), ours=False)
-        return SparkEngine(make_session(self._app_name, self._settings), ours=True)
+            return SparkEngine(prepare_session(self._session))
+        shared = Shared(lambda: make_session(self._app_name, self._settings))
+        return SparkEngine(shared.spark, shared)
 
     def forget_failed(self) -> None:
         """See `Engines`."""

@@ -6,10 +6,10 @@ another (docs/decisions/0039-a-plan-that-was-found.md); what this run's own quer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from rekindle.progress.directory import last_committed, last_planned, plant_due, read_offsets, unplant
+from rekindle.progress.directory import Offsets, last_committed, last_planned, plant_due, read_offsets, unplant
 from rekindle.progress.plans import plan_again, put_back
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.query import Query
@@ -22,11 +22,13 @@ class PlannedBatches:
 
     Args:
         folder: what Spark keeps of the query.
+        may_be_flushed: whether it reads nothing more. Its watermark alone does not tell: a row may be of the year 9999.
     """
 
-    def __init__(self, store: Store, folder: str) -> None:
+    def __init__(self, store: Store, folder: str, may_be_flushed: Callable[[], bool]) -> None:
         self._store = store
         self._folder = folder
+        self._may_be_flushed = may_be_flushed
         #: the batch that this run has found planned and that may have been run, -1 for none
         self.found = -1
 
@@ -39,7 +41,7 @@ class PlannedBatches:
         planned, committed = self._last()
         if planned > committed >= 0:
             last, following = (read_offsets(self._store, self._folder, batch) for batch in (committed, planned))
-            if last.batch_watermark_ms >= END_OF_TIME_MS and last.sources != following.sources:
+            if self._is_flush(last) and last.sources != following.sources:
                 return committed
         return planned
 
@@ -78,9 +80,10 @@ class PlannedBatches:
         if self.found > last and not self.is_flushed():
             query.run_to(self.found)
 
-    def plant_due(self) -> None:
-        """Plan the batch without data that is due, if one is."""
-        plant_due(self._store, self._folder)
+    def plant_due(self, output_mode: str) -> None:
+        """Plan the batch without data that is due, if one is; in complete mode none ever is."""
+        if output_mode != "complete":
+            plant_due(self._store, self._folder)
 
     def forget(self, *, keep_found: bool = True) -> None:
         """Forget what is planned and not committed, except the batch that was found."""
@@ -95,7 +98,10 @@ class PlannedBatches:
         A driver that was overtaken may have planned another batch after the flush.
         """
         batches = {*self._last()} - {-1}
-        return any(read_offsets(self._store, self._folder, one).batch_watermark_ms >= END_OF_TIME_MS for one in batches)
+        return any(self._is_flush(read_offsets(self._store, self._folder, one)) for one in batches)
+
+    def _is_flush(self, offsets: Offsets) -> bool:
+        return offsets.batch_watermark_ms >= END_OF_TIME_MS and self._may_be_flushed()
 
     def fixed_settings(self) -> Mapping[str, Any]:
         """Return the settings that Spark wrote down when the query first ran, and goes by from then on."""

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.session.classes import java_class
-from rekindle.spark.query.rows_read import Report, RowsRead
+from rekindle.spark.query.rows_read import Report, RowsRead, last_batch
 
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""
@@ -96,6 +96,8 @@ class Polling:
         self._ended = False
         self._report: Report = {}
         self._fetched_s = float("-inf")
+        #: a stop and the query's own thread may fetch it at the same time, and its rows are counted once
+        self._fetching = threading.Lock()
 
     def wake(self) -> None:
         """Let the query look for something to do now, or once more after the batch that it is at."""
@@ -122,7 +124,7 @@ class Polling:
 
     def report_lasts_s(self) -> float:
         """Return after how many seconds a report is fetched again."""
-        return _REPORT_S if _last_batch(self._report) < self._batch else _IDLE_REPORT_S
+        return _REPORT_S if last_batch(self._report) < self._batch else _IDLE_REPORT_S
 
     def watch(self, query: StreamingQuery) -> None:
         """Poll until `query` ends; raise what it has failed of, as `StreamingQuery.awaitTermination` does."""
@@ -137,12 +139,13 @@ class Polling:
 
     def fetch_report(self, query: StreamingQuery) -> Report:
         """Ask Spark for its last report; an empty one where there is none."""
-        report = query.lastProgress
-        if report is not None:
-            self._report = dict(report)
-            if self._rows_read is not None:
-                self._tried(partial(self._count, query, self._rows_read))
-        return self._report
+        with self._fetching:
+            report = query.lastProgress
+            if report is not None:
+                self._report = dict(report)
+                if self._rows_read is not None:
+                    self._tried(partial(self._count, query, self._rows_read))
+            return self._report
 
     def _count(self, query: StreamingQuery, rows_read: RowsRead) -> None:
         """Count the rows of the last report, and of those before it that were not fetched."""
@@ -206,9 +209,3 @@ class Polling:
             act()
         except Exception as error:
             _LOG.debug("A query could not be reached: %s", error)
-
-
-def _last_batch(report: Report) -> int:
-    """Return the last batch that has run when Spark made a report, -1: none. An idle query's names the one to come."""
-    batch = int(report.get("batchId", 0))
-    return batch if "addBatch" in report.get("durationMs", ()) else batch - 1

@@ -32,7 +32,7 @@ from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.passing import has_found_nothing, raise_watermark
 from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
-from rekindle.spark.query.rows_read import RowsRead, without_state_rows
+from rekindle.spark.query.rows_read import RowsRead, last_batch, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
@@ -40,8 +40,6 @@ _FIRST_POLL_S, _POLL_S = 0.002, 0.02
 """The time between two looks, at first and later."""
 _REPORT_S = 10
 """The longest time that Spark may take to report on a batch that it has committed."""
-_LAST_REPORT_S = 0.5
-"""The same where only the count of the rows read depends on it."""
 
 
 class Query:
@@ -187,11 +185,16 @@ class Query:
 
     def _await_last_report(self) -> None:
         """Fetch the report on the last batch: Spark makes it a moment after it has committed that."""
-        last, deadline = self._batches.last, time.monotonic() + _LAST_REPORT_S
-        if last <= self._last_before:
+        if self._batches.last <= self._last_before:
             self._fetch_report()
         else:
-            self.wait(lambda: self._fetch_report().get("batchId", -1) >= last or time.monotonic() > deadline)
+            self._await_report(self._batches.last)
+
+    def _await_report(self, batch: int) -> Mapping[str, Any]:
+        """Fetch the report on a batch that is committed; a later one, or one before, where that does not come."""
+        deadline = time.monotonic() + _REPORT_S
+        self.wait(lambda: last_batch(self._fetch_report()) >= batch or time.monotonic() > deadline)
+        return self._fetch_report()
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
@@ -212,9 +215,7 @@ class Query:
             self.expect_end()  # it is reported here, and not by the watch too
             raise self._batches.failure
         self._raise_what_spark_died_of()
-        deadline = time.monotonic() + _REPORT_S
-        self.wait(lambda: self._fetch_report().get("batchId", -1) >= batch or time.monotonic() > deadline)
-        report = self._fetch_report()
+        report = self._await_report(batch)
         self.stop_after(batch)
         return report
 
@@ -235,6 +236,8 @@ class Query:
         if self._batches.failure is not None:
             raise self._batches.failure
         passed = self.commits.has(batch)
+        if not passed and not is_active(query):
+            self._query = None  # Spark has died of it, and has run nothing
         self._counts_state |= passed  # all windows are closed: the 0 that is reported where no one counts is true
         return passed
 

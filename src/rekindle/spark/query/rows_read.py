@@ -53,6 +53,12 @@ class RowsRead:
         self._counted_of_sources = max(of_sources, self._counted_of_sources)
 
 
+def last_batch(report: Report) -> int:
+    """Return the last batch that has run when Spark made a report, -1: none. An idle query's names the one to come."""
+    batch = int(report.get("batchId", 0))
+    return batch if "addBatch" in report.get("durationMs", ()) else batch - 1
+
+
 def without_state_rows(report: Report) -> Report:
     """Return a report without what RocksDB says of its rows: 0, where it does not count them."""
     operators = [

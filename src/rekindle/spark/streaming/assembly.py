@@ -31,7 +31,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.description import description_of
-from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_moved_sources
+from rekindle.spark.plans.plan import build_task, files_too_old_ms, lists_files, refuse_moved_sources
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.prelude.choosing import prelude_of
 from rekindle.spark.prelude.prelude import Prelude
@@ -127,7 +127,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
-        frame, inputs, described, too_old_ms, prelude = None, [], None, None, Prelude()
+        frame, inputs, described, too_old_ms, listing, prelude = None, [], None, None, False, Prelude()
         # Read once: a driver that was taken for dead may record another batch at any time.
         record = storage.last_record(folder)
         if self._of.ends.of(folder) is None:
@@ -143,7 +143,8 @@ class Assembly:
             described = description_of(frame, task.output_mode)
             for change in settle_query(task.uid, record.windows if record else None, described):
                 _LOG.warning("%s", change)
-            too_old_ms = files_too_old_ms(frame, self._logs.spark_path(folder))
+            ours = self._logs.spark_path(folder)
+            too_old_ms, listing = files_too_old_ms(frame, ours), lists_files(frame, ours)
             prelude = prelude_of(
                 self._of, self._spark, task, place, frame, inputs,
                 described=described, last=record.batch if record else -1,
@@ -166,9 +167,11 @@ class Assembly:
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
             prelude=prelude,
+            lists_files=listing,
             described=described,
         )
-        return SparkTask(self._of, self._spark, parts)
+        # A user's function may have made its frame in another session, which then runs the query and knows it.
+        return SparkTask(self._of, self._spark if frame is None else frame.sparkSession, parts)
 
     def _edges_from(self, task: str) -> list[Edge]:
         return [edge for edge in self._topology.edges if edge.source == task]

@@ -6,9 +6,10 @@
 2. A batch that is recorded already is a replay: its outputs are durable. It is evaluated for its state only,
    and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
-   leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late;
+   leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late. A
+   failure up to here takes back what was prepared;
 4. the batch record is created: from here on its outputs never change. A driver that loses that race adopts what is
-   there;
+   there. Where creating it fails, it may be there all the same: what was prepared stays until the record is known;
 5. then the inputs may continue. Spark writes its own commit when this returns.
 """
 
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
-from rekindle.errors import StorageError
+from rekindle.errors import InputError, StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.definition import RunContext
@@ -35,7 +36,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.streaming.parts import SubtaskParts
-from rekindle.spark.streaming.running_plan import RunningPlan, plan_of, running_plan
+from rekindle.spark.streaming.running_plan import RunningPlan, pattern_among_files, plan_of, running_plan
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
 from rekindle.storage.documents.sources import FrozenFile
@@ -68,7 +69,7 @@ class BatchProtocol(Batches):
         self._outputs = parts.outputs
         self._backlog = parts.backlog
         self._described = parts.described
-        self._prelude = parts.prelude
+        self._prelude, self._lists_files = parts.prelude, parts.lists_files
         self._recorded = recorded
         self.begin_attempt()
 
@@ -129,6 +130,8 @@ class BatchProtocol(Batches):
             if self._follows_all_data(batch) and not is_flush:
                 # Were it committed now, Spark would note the end of time as the next batch's, before that is planned.
                 raise BatchHeldError(f"batch {batch} is held")
+            if self._lists_files and (path := pattern_among_files(self._spark)) is not None:
+                raise InputError("FILES_READ_TWICE", task=self._place.task, path=path, batch=batch)
             record = self._write(df, batch, offsets)
             met |= seen(self._spark, self._inputs)
         self._take_in(record, _ms_since(started), met)
@@ -138,6 +141,7 @@ class BatchProtocol(Batches):
         if self._backlog is not None:
             self._backlog.wrote(record.batch, sum(segment.size for segment in record.segments))
         self.last = record.batch
+        self._outputs.recorded(record)
         self._prelude.recorded(record.batch)
         self._recorded(record, duration_ms, met)
 
@@ -179,7 +183,11 @@ class BatchProtocol(Batches):
                 positions[uid] = replace(positions[uid], files=len(files), bytes=sum(file.size for file in files))
         prepared = self._outputs.prepare(df, batch)
         prepared_ms = _ms_since(started)
-        self._refuse_losses(offsets, batch)
+        try:
+            self._refuse_losses(offsets, batch)
+        except Exception:
+            self._outputs.give_up(prepared)
+            raise
         made = BatchRecord(
             batch=batch,
             offsets_hash=offsets.hash,
@@ -194,7 +202,11 @@ class BatchProtocol(Batches):
             windows=self._described,
             timings_ms={"prepare": prepared_ms},
         )
-        record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
+        try:
+            record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
+        except Exception:
+            self._outputs.doubt(batch, prepared)
+            raise
         if record != made:
             self._outputs.abort(prepared)
             self._check_replay(record, offsets)

@@ -12,6 +12,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.graph.queries import QueryDescription
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
+from rekindle.runtime.definition import RunContext
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.prelude.prelude import Prelude
@@ -46,5 +47,16 @@ class SubtaskParts:
     source_logs: SourceLogs
     #: its history, where that is computed as a batch
     prelude: Prelude = field(default_factory=Prelude)
+    #: Spark itself looks for the files of one of its inputs
+    lists_files: bool = False
     #: the identity of its query
     described: QueryDescription | None = None
+
+    def reads_no_more(self, run: RunContext) -> bool:
+        """Return True if all that it reads has ended, or a drain of it has begun: nothing else is ever flushed."""
+        if run.storage.drain(self.place.folder) is not None:
+            return True
+        channels = [item for item in self.inputs if item.is_channel]
+        producers = [SubtaskId(item.uid, index) for item in channels for index in item.producers]
+        sources_ended = all(item.ended for item in self.inputs if not item.is_channel)
+        return sources_ended and all(run.ends.of(run.folder(one)) is not None for one in producers)

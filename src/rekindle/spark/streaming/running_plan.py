@@ -1,4 +1,4 @@
-"""The plan that a query runs as a batch, asked of the query itself.
+"""The plan that a query runs as a batch, asked of the query itself: its ends, and files that it would read twice.
 
 What is planned in the storage may be another driver's: S3A and Google's connector look whether a name is free and then
 write, so a driver that was paused in between writes over the plan of its successor
@@ -13,6 +13,8 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from rekindle.progress.directory import Offsets
+from rekindle.sources.globs import is_glob
+from rekindle.spark.expressions import every
 
 
 class RunningPlan(NamedTuple):
@@ -33,11 +35,33 @@ def plan_of(offsets: Offsets) -> RunningPlan:
 
 def running_plan(spark: SparkSession) -> RunningPlan:
     """Return the plan of the query whose batch is on this thread."""
-    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    session: Any = spark._jsparkSession
-    query = session.streams().get(query_id).streamingQuery()
+    query = _query(spark)
     metadata = msgspec.json.decode(query.lastExecution().offsetSeqMetadata().json())
     ends, found = query.availableOffsets().values().iterator(), set[str]()
     while ends.hasNext():
         found.add(ends.next().json())
     return RunningPlan(metadata["batchTimestampMs"], metadata["batchWatermarkMs"], frozenset(found))
+
+
+def pattern_among_files(spark: SparkSession) -> str | None:
+    """Return the path for which the batch on this thread would read other files twice; None: it reads each once.
+
+    Spark looks at a batch's paths as if they were a user's. For one that looks like a pattern it takes all paths of the
+    batch, so every file is there once more for each such path. It does not where it looks into sub-folders, or where
+    folders are columns. Seen on 3.5.7 and 4.3.0.
+    """
+    leaves = _query(spark).lastExecution().logical().collectLeaves()
+    for leaf in every(leaves):
+        if leaf.nodeName() == "LogicalRelation":
+            index = leaf.relation().location()
+            paths = index.rootPaths()
+            if paths.size() > paths.distinct().size() and (files := index.allFiles()).size() > files.distinct().size():
+                named = [path for path in map(str, every(paths)) if is_glob(path)]
+                return named[0] if named else str(paths.apply(0))
+    return None
+
+
+def _query(spark: SparkSession) -> Any:
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    session: Any = spark._jsparkSession
+    return session.streams().get(query_id).streamingQuery()

@@ -43,8 +43,7 @@ class SparkTask:
 
     def __init__(self, run: RunContext, spark: SparkSession, parts: SubtaskParts) -> None:
         storage, place = self._storage, self._place = run.storage, parts.place
-        self._parts, self._task = parts, parts.task
-        self._inputs, self._outputs = parts.inputs, parts.outputs
+        self._parts, self._task, self._inputs, self._outputs = parts, parts.task, parts.inputs, parts.outputs
         self._max_rounds = run.config.drain_max_rounds
         self._post, self._clock, self._ends = run.post, run.clock, run.ends
         self._id = SubtaskId(place.task, place.subtask)
@@ -53,7 +52,7 @@ class SparkTask:
         self._intake = Intake(parts.inputs, self._protocol.last)
         self._read_from = parts.read_from
         self._siblings, self._kept, self._prelude = parts.siblings, parts.kept, parts.prelude
-        self._planned = PlannedBatches(storage.store, self._progress_dir)
+        self._planned = PlannedBatches(storage.store, self._progress_dir, lambda: parts.reads_no_more(run))
         if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
             self._planned.look()
         self._purging = Purging(storage, place.folder, parts.kept, parts.source_logs)
@@ -108,23 +107,26 @@ class SparkTask:
             return
         self._protocol.catch_up()
         self._planned.put_back(self._last_record(), self._last_record(1))
-        # Spark goes by what it wrote down when the query first ran, whatever the session says.
         refuse_settings(self._planned.fixed_settings(), f"The query of task {self._task.uid!r} first ran with")
         if self._planned.is_flushed():
             # A plan that was not there when this run began is of a driver that it has overtaken.
             self._planned.forget()
         flushed, last = self._planned.is_flushed(), self._protocol.last
-        if self._intake.sources_ended if flushed else self._intake.open(holding=self._prelude.begin(last)):
-            self._post(e.SourcesEnded(task=self._id))
-            if not self._intake.has_channels:
-                return
+        ended = self._intake.sources_ended if flushed else self._intake.open(holding=self._prelude.begin(last))
+        if not self._has_more(ended):
+            return
         if not flushed:  # else it is as good as started: `finish` follows once the protocol has heard of its channels
             self._runs = True
-            if self._task.output_mode != "complete":
-                self._planned.plant_due()
+            self._planned.plant_due(self._task.output_mode)
             self._prelude.plant(self._query)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
+
+    def _has_more(self, sources_ended: bool) -> bool:
+        """Say that the sources have ended, if they have; return whether the query has something left to wait for."""
+        if sources_ended:
+            self._post(e.SourcesEnded(task=self._id))
+        return not sources_ended or self._intake.has_channels
 
     def _start_again(self) -> None:
         """Stop the query between two batches and start it again, for Spark to keep more batches from now on."""
@@ -135,7 +137,8 @@ class SparkTask:
                 self._intake.pause()
                 self._query.stop_after(self._protocol.last)
                 self._replay()
-                if not self._intake.open() or self._intake.has_channels:
+                if self._has_more(self._intake.open()):
+                    self._planned.plant_due(self._task.output_mode)
                     self._query.start()
             except BaseException as error:
                 if not self._query.interrupted:
@@ -246,17 +249,14 @@ class SparkTask:
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""
         self._query.commits.note(record.batch - 1)
-        self._rows_out = record.batch, record.rows_out
-        self._last_duration_ms = duration_ms
+        self._rows_out, self._last_duration_ms = (record.batch, record.rows_out), duration_ms
         if self._kept.ran(record.batch) and self._runs:
             self._query.expect_end(hold_after=record.batch)
             threading.Thread(target=self._start_again, name=f"again-{self._id}", daemon=True).start()
         progress, ended = self._intake.recorded(record, duration_ms, met)
-        if not ended or self._intake.has_channels:
-            self._query.wake()  # else it looks again once time has passed for all that it holds, and for nothing before
         self._tell(progress)
-        if ended:
-            self._post(e.SourcesEnded(task=self._id))
+        if self._has_more(ended):
+            self._query.wake()  # else it looks again once time has passed for all that it holds, and for nothing before
 
     def _tell(self, progress: Progress) -> None:
         rows_out = self._rows_out[1] if self._rows_out[0] == progress.batch else None
