@@ -40,7 +40,12 @@ def begin(
     storage = launch.storage
     with ExitStack() as begun:
         log = begun.enter_context(job_log(launch.storage_of_log, config, spark_config, spark_log))
-        running = Running(launch, engines, successor, config)
+        try:
+            running = Running(launch, engines, successor, config)
+        except BaseException:
+            if (claimed := launch.claimed) is not None:
+                log.begin(lambda: claimed.run)  # so that it keeps why
+            raise
         if running.ended is not None:
             return JobHandle(storage, mode=mode, ended=JobResult.of(storage.job, running.ended, already_ended=True))
         log.begin(lambda: running.number)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rekindle.errors import ConfigError
+from rekindle.errors import ConfigError, DefinitionError
 
 _UNITS_MS = {
     "ms": 1, "millisecond": 1, "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000,
@@ -217,10 +217,10 @@ class Config:
     def of(cls, values: Mapping[str, object] | None = None) -> Config:
         """Parse ``{"checkpoint.interval": "10 s", ...}``; unknown keys and bad values raise `ConfigError`."""
         parsed: dict[str, Any] = {}
-        for key, value in (values or {}).items():
+        for key, value in _items("config", values or {}):
             setting = SETTINGS.get(key)
             if setting is None:
-                close = difflib.get_close_matches(key, SETTINGS, n=1)
+                close = difflib.get_close_matches(str(key), SETTINGS, n=1)
                 raise ConfigError("KEY_UNKNOWN", key=key, hint=f" Did you mean {close[0]!r}?" if close else "")
             parsed[setting.name] = setting.metadata["parse"](key, value)
         config = cls(**parsed)
@@ -237,6 +237,27 @@ class Config:
     def shown(self) -> dict[str, str]:
         """Return every setting as a user would write it; none of them is a secret."""
         return {key: shown(item.name, getattr(self, item.name)) for key, item in SETTINGS.items()}
+
+
+def _items(argument: str, settings: object) -> Iterable[tuple[str, object]]:
+    if not isinstance(settings, Mapping):
+        hint = f"Write {argument}={{'name': 'value'}}."
+        reason = "It is no mapping of names to values."
+        raise DefinitionError(
+            "ARGUMENT_INVALID", what="The job", argument=argument, value=settings, reason=reason, hint=hint
+        )
+    return settings.items()
+
+
+def texts(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return settings of Spark as texts: a number or a bool may be given as such, as to PySpark's own builder."""
+    found = {}
+    for key, value in _items("spark_config", settings):
+        if not isinstance(value, (str, bool, int, float)):
+            example = "'2g'"
+            raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not a text or a number", example=example)
+        found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
 
 
 _SHOWN_MS = ((60_000, "minute"), (1_000, "second"), (1, "millisecond"))

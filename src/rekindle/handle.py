@@ -68,16 +68,20 @@ class JobHandle:
         self._pauses = pauses
         self._result = ended
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-        if run is not None:
-            self._thread = threading.Thread(target=self._run, args=(run,), name=f"driver-{storage.job}", daemon=True)
-            self._thread.start()
+        #: set once the driver has ended. Python 3.11 takes a thread for dead whose `join` was interrupted.
+        self._over = threading.Event()
+        if run is None:
+            self._over.set()
+        else:
+            threading.Thread(target=self._run, args=(run,), name=f"driver-{storage.job}", daemon=True).start()
 
     def _run(self, run: Callable[[], Result]) -> None:
         try:
             self._result = JobResult.of(self._storage.job, run())
         except BaseException as error:
             self._error = error
+        finally:
+            self._over.set()
 
     def __repr__(self) -> str:
         if self._result is not None:
@@ -90,7 +94,7 @@ class JobHandle:
 
     def is_running(self) -> bool:
         """Return whether the driver of the job has not ended yet."""
-        return self._thread is not None and self._thread.is_alive()
+        return not self._over.is_set()
 
     def status(self) -> JobStatus:
         """Return the status of the job now."""
@@ -107,10 +111,8 @@ class JobHandle:
             ControlError: ``DRIVER_FENCED``.
             StorageError: the storage failed, so that nothing could be recorded.
         """
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                return None
+        if not self._over.wait(timeout_s):
+            return None
         if self._error is not None:
             raise self._error
         return self._result
@@ -144,7 +146,7 @@ class JobHandle:
             unaligned: True to copy the rows between tasks, instead of waiting until they are read.
         """
         target = self._directory(directory)
-        if self._thread is None or not self._thread.is_alive():
+        if self._over.is_set():
             answer: client.Ending = savepoint_at_rest(self._storage, target)
         else:
             answer = self._ask(client.ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned))
@@ -174,6 +176,8 @@ class JobHandle:
         return self._ended(self._ask(client.ControlRequest(verb="cancel"), timeout_s))
 
     def _ended(self, answer: client.Ending) -> JobResult:
+        # What comes next, a new start or `spark.stop()`, must not meet what this run still closes and writes.
+        self._over.wait(self._pauses.close_s)
         if isinstance(answer, Result):
             return JobResult.of(self._storage.job, answer)
         return JobResult(
@@ -194,7 +198,7 @@ class JobHandle:
         sent = client.send(self._storage, wanted)
         if isinstance(sent, Result):
             return sent
-        thread = self._thread
+        is_ours = not self._over.is_set()
         if self._driver is not None:
             self._driver.look()
         return client.wait(
@@ -202,6 +206,6 @@ class JobHandle:
             wanted,
             sent,
             timeout_s,
-            is_lost=lambda: thread is not None and not thread.is_alive(),
+            is_lost=lambda: is_ours and self._over.is_set(),
             pauses=self._pauses,
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from rekindle.config import Config
+from rekindle.config import Config, texts
 from rekindle.defining import DefinedJob
 from rekindle.errors import ConfigError, RekindleError
 from rekindle.handle import JobHandle, advise
 from rekindle.results import Checkpoint, JobResult, Savepoint, failure
-from rekindle.runtime.signals import stop_on_signals
+from rekindle.runtime.signals import interrupt_on_signals, stop_on_signals
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.place import location_of
@@ -51,7 +51,7 @@ class Job(DefinedJob):
         restore: Origin | None = None,
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
-        spark_config: Mapping[str, str] | None = None,
+        spark_config: Mapping[str, str | bool | int | float] | None = None,
         claim_mode: ClaimMode = "no-claim",
         rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
@@ -63,6 +63,8 @@ class Job(DefinedJob):
     ) -> JobResult:
         """Run the job to its end. SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it; they cancel a batch run.
 
+        While it is still starting they raise KeyboardInterrupt, and its run is recorded as CANCELED.
+
         The arguments are those of `start`. A job that was stopped, cancelled, killed or failed resumes after its last
         recorded batches.
 
@@ -71,22 +73,23 @@ class Job(DefinedJob):
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is cancelled.
         """
         try:
-            handle = self.start(
-                spark,
-                storage=storage,
-                restore=restore,
-                mode=mode,
-                config=config,
-                spark_config=spark_config,
-                claim_mode=claim_mode,
-                rewind_sinks=rewind_sinks,
-                allow_non_restored_state=allow_non_restored_state,
-                allow_drained=allow_drained,
-                allow_sink_ahead=allow_sink_ahead,
-                allow_other_name=allow_other_name,
-                allow_shared_target=allow_shared_target,
-                allow_changed_files=allow_changed_files,
-            )
+            with interrupt_on_signals():
+                handle = self.start(
+                    spark,
+                    storage=storage,
+                    restore=restore,
+                    mode=mode,
+                    config=config,
+                    spark_config=spark_config,
+                    claim_mode=claim_mode,
+                    rewind_sinks=rewind_sinks,
+                    allow_non_restored_state=allow_non_restored_state,
+                    allow_drained=allow_drained,
+                    allow_sink_ahead=allow_sink_ahead,
+                    allow_other_name=allow_other_name,
+                    allow_shared_target=allow_shared_target,
+                    allow_changed_files=allow_changed_files,
+                )
             with stop_on_signals(handle):
                 result = handle.wait()
             assert result is not None
@@ -106,7 +109,7 @@ class Job(DefinedJob):
         restore: Origin | None = None,
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
-        spark_config: Mapping[str, str] | None = None,
+        spark_config: Mapping[str, str | bool | int | float] | None = None,
         claim_mode: ClaimMode = "no-claim",
         rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
@@ -119,7 +122,7 @@ class Job(DefinedJob):
         """Start the job and return at once.
 
         Args:
-            spark: the session to use; None: one is made, and stopped at the end.
+            spark: the session to use; None: that of this process, or else one is made, and stopped at the end.
             storage: the place where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
             restore: the origin of the start: a checkpoint (path or number), a savepoint (path, or its name if it is in
                 the storage), or the result of `JobHandle.checkpoint` or `JobHandle.savepoint`; None: the job continues
@@ -159,7 +162,7 @@ class Job(DefinedJob):
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
         )
-        settings, definition = Config.of(config), self.definition()
+        settings, definition, of_spark = Config.of(config), self.definition(), texts(spark_config or {})
         launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
@@ -168,11 +171,11 @@ class Job(DefinedJob):
         self._handle = begin(
             definition,
             launch,
-            SparkEngines(spark, self.name, spark_config or {}),
+            SparkEngines(spark, self.name, of_spark),
             lambda since, failures: launched(since=since, engine_failures=failures),
             settings,
             mode=mode,
-            spark_config=spark_config or {},
+            spark_config=of_spark,
             spark_log=log_of_jvm,
         )
         return self._handle
@@ -222,7 +225,7 @@ class Job(DefinedJob):
             from rekindle.session.session import prepare_session
             from rekindle.spark.engine import SparkEngine
 
-            engine = SparkEngine(prepare_session(spark), ours=False)
+            engine = SparkEngine(prepare_session(spark))
         return launched().preview(None if restore is None else str(restore), engine)
 
     def adopt(
@@ -232,7 +235,7 @@ class Job(DefinedJob):
         *,
         spark: SparkSession | None = None,
         storage: str | None = None,
-        spark_config: Mapping[str, str] | None = None,
+        spark_config: Mapping[str, str | bool | int | float] | None = None,
     ) -> Adopted:
         """Let a task begin where a plain Structured Streaming query has stopped for good.
 
@@ -243,7 +246,7 @@ class Job(DefinedJob):
             checkpoint: the ``checkpointLocation`` of the query.
             task: uid of a task that computes what the query computed. Its inputs are the query's streams, in their
                 order, as ``rk.Stream``.
-            spark: the session to use; None: one is made, and stopped at the end.
+            spark: the session to use; None: that of this process, or else one is made, and stopped at the end.
             storage: the place where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
             spark_config: settings of the session that is made.
 
@@ -253,17 +256,19 @@ class Job(DefinedJob):
         definition = self.definition()
         from rekindle.runtime.elapsed import system_clock
         from rekindle.session.session import make_session, prepare_session, quiet
+        from rekindle.session.sharing import Shared
         from rekindle.spark.plain.adoption import adopt, check_adoptable
 
         check_adoptable(definition, task)
-        session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
+        of_spark = texts(spark_config or {})
+        shared = Shared(lambda: prepare_session(spark) if spark is not None else make_session(self.name, of_spark))
         try:
-            with quiet(session):
+            with quiet(shared.spark):
                 kept = JobStorage(open_store(location_of(storage)), self.name)
-                return adopt(session, definition, kept, task, checkpoint, system_clock)
+                return adopt(shared.spark, definition, kept, task, checkpoint, system_clock)
         finally:
-            if spark is None:
-                session.stop()
+            if shared.end(gone=False):
+                shared.spark.stop()
 
 
 def _check_rewind(rewind_sinks: bool, restore: Origin | None) -> None:

@@ -21,6 +21,7 @@ from rekindle.protocol import events as e
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
+from rekindle.runtime.orphans import Orphans
 from rekindle.runtime.pauses import Pauses
 from rekindle.runtime.retention import Retention
 from rekindle.runtime.steps import Steps, no_steps
@@ -109,7 +110,9 @@ class World:
         """Checkpoints as a driver of the newest run takes them."""
         context, runner = self.context, self.runner
         assert context is not None and runner is not None, "no run has begun"
-        return Checkpointing(context, {SubtaskId(TASK, 0): runner}, splits={}, custom={}, finished={})
+        orphans = Orphans(context.storage, context.run, context.definition.sinks, no_steps)
+        runners = {SubtaskId(TASK, 0): runner}
+        return Checkpointing(context, runners, splits={}, custom={}, finished={}, orphans=orphans)
 
     def retention(self) -> Retention:
         """The deletions of the newest run."""

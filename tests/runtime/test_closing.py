@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -67,6 +69,49 @@ def test_a_job_that_is_canceled_closes_each_sink_once(world: World, calls: dict[
     handle.cancel()
     assert ended(handle).state == "CANCELED"
     assert closes(calls) == [1, 1]
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop"])
+def test_a_job_that_was_ended_writes_nothing_more_once_the_call_returns(world: World, how: str) -> None:
+    world.rows.available, world.rows.ended = 9, False
+    written, slow = threading.Event(), threading.Event()
+
+    def steps(name: str) -> None:
+        if name == "result.create/after":
+            written.set()
+        if name == "status.replace/before" and written.is_set():
+            slow.wait(0.2)  # as in a bucket
+
+    handle = world.start(steps, **NEVER)
+    until(lambda: world.read() == 9)
+    handle.cancel() if how == "cancel" else handle.stop()
+    assert not handle.is_running()
+
+
+class CtrlCError(Exception):
+    """As a Ctrl-C raises."""
+
+
+def test_a_wait_that_is_interrupted_leaves_a_handle_that_works(world: World) -> None:
+    """Python 3.11 takes a thread for dead whose `join` was interrupted."""
+    world.rows.available, world.rows.ended = 9, False
+    handle = world.start(**NEVER)
+
+    def interrupt(*_: object) -> None:
+        raise CtrlCError
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        with pytest.raises(CtrlCError):
+            handle.wait()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert handle.is_running()
+    assert handle.wait(0) is None
+    assert handle.checkpoint().number == 1
+    assert handle.stop().state == "STOPPED"
 
 
 @pytest.mark.parametrize("order", ["start", "batch", "finish"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -114,6 +115,27 @@ def test_a_savepoint_and_a_stop_with_one_name_the_same_cut_and_no_transaction(wo
         assert '"transactions": {}' in Path(path, "manifest.json").read_text()
         assert Path(path, "tasks/task/0/spark/commits").is_dir()
     assert [manifest.kind for manifest in world.manifests()] == ["savepoint", "stop"]
+
+
+def test_a_savepoint_of_which_a_part_is_missing_is_refused_before_anything_is_written(
+    world: World, tmp_path: Path
+) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    path = handle.stop(savepoint=str(tmp_path / "savepoints")).savepoint
+    assert path is not None
+    assert world.launch(**NEVER).prepare(path) is None
+    manifest = Path(path, "manifest.json")
+    made = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**made, "size_bytes": made["size_bytes"] + 10_000}))  # as if a file were not there
+    before = world.files()
+
+    with pytest.raises(StorageError, match=r"is damaged: it has \d+ bytes, and was made with \d+") as refused:
+        world.launch(**NEVER).prepare(path)
+
+    assert refused.value.code == "OBJECT_CORRUPT"
+    assert world.files() == before
 
 
 def test_a_second_stop_is_answered_like_the_first_and_another_stop_is_refused(world: World) -> None:

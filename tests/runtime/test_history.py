@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.errors import ControlError, RekindleError, StorageError
+from rekindle.errors import ControlError, RekindleError, SinkError, StorageError
 from rekindle.history import log
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.storage import layout
@@ -251,3 +251,25 @@ def test_after_the_end_each_log_has_another_try(world: World, kind: log.LogKind[
     assert refused
     assert events(world.storage)[-1].kind == "run_ended"
     check_history(world.storage)
+
+
+HALF = "refused: \ud83d"
+"""It ends with half of a pair, as an answer that was cut off."""
+
+
+@pytest.mark.parametrize(
+    "refusal", [ValueError(HALF), SinkError("SINK_SERVER_FAILED", sink="out", server="x", reason=HALF)]
+)
+def test_a_sink_that_says_what_cannot_be_stored_is_tried_again(world: World, refusal: Exception) -> None:
+    world.rows.available = 20
+    refusals = [refusal]
+
+    def refuse() -> None:
+        if refusals:
+            raise refusals.pop()
+
+    world.sinks["out"].before["commit"] = refuse
+
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+    assert any("refused: ?" in event.message for event in events(world.storage))

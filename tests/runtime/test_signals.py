@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -91,3 +93,19 @@ def test_a_cancel_that_is_not_answered_stays_in_force_and_is_asked_for_once() ->
 
     assert signalled(job, signal.SIGTERM) == [str(UNANSWERED)]
     assert job.asked == ["cancel"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_interrupts_a_start_as_ctrl_c_does(number: signal.Signals) -> None:
+    program = f"""
+import os, rekindle as rk
+class Config(dict):
+    def items(self):
+        os.kill(os.getpid(), {number:d})
+        return super().items()
+rk.Job("bids").run(config=Config(key=1))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")

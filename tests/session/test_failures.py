@@ -177,6 +177,15 @@ def test_a_full_disk_in_a_users_own_function_keeps_the_users_words() -> None:
     assert brief(error) == f"OSError: [Errno 28] {NO_ROOM}"
 
 
+def test_a_processor_s_worker_that_cannot_begin_says_why() -> None:
+    condition = "STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE"
+    said = (
+        f"[{condition}] Streaming Runner initialization failed, returned -2. Cause: {TRACEBACK}ModuleNotFoundError: x\n"
+    )
+    error = FromSpark(Java("org.apache.spark.api.python.StreamingPythonRunner$X", said, condition=condition))
+    assert brief(error) == "ModuleNotFoundError: x"
+
+
 @pytest.mark.parametrize(
     "words", ["customer 7 does not exist", "CORRUPT", "Permission denied", "404: FAILED_READ_FILE.FILE_NOT_EXIST"]
 )

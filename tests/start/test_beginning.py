@@ -11,6 +11,7 @@ import pytest
 
 from rekindle.beginning import begin
 from rekindle.config import Config
+from rekindle.errors import DefinitionError
 from rekindle.logs import pieces
 from rekindle.logs.pieces import LogPosition
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
@@ -60,3 +61,44 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(
     assert len({event["run"]["runId"] for event in sent}) == 1
     assert sent[0]["outputs"]
     assert logging.getLogger("rekindle").handlers == handlers
+
+
+def begun(world: World, assemble: Any) -> None:
+    """Begin a job of which the engine makes the tasks so."""
+    world.engine.assemble = assemble
+    launch = world.launch(**NEVER)
+    assert launch.prepare(None) is None
+    begin(
+        world.definition(), launch, FewEngines(world.engine), lambda *_: launch, Config.of({**QUICK, **NEVER}),
+        mode="streaming", spark_config={}, spark_log=lambda: None,
+    )  # fmt: skip
+
+
+def test_the_log_of_a_run_that_cannot_start_says_why(world: World) -> None:
+    def fails(*_: Any) -> Any:
+        raise DefinitionError("TASK_FUNCTION_FAILED", task="count", reason="RuntimeError: boom")
+
+    with pytest.raises(DefinitionError):
+        begun(world, fails)
+
+    [(place, line)] = [one for one in pieces.read(world.storage, LogPosition()) if one[1].level == "ERROR"]
+    assert place.piece.run == 1
+    assert line.message.endswith("[TASK_FUNCTION_FAILED] Building task 'count' failed: RuntimeError: boom")
+    assert "in fails" in line.trace
+
+
+def test_a_run_that_is_interrupted_while_it_starts_is_recorded_as_canceled(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    caplog.set_level(logging.INFO, "rekindle")
+    with pytest.raises(KeyboardInterrupt):
+        begun(world, interrupted)
+
+    result = world.storage.result(1)
+    assert result is not None
+    assert (result.state, result.notes) == ("CANCELED", ("It was interrupted while it was starting.",))
+    [*_, (_, line)] = pieces.read(world.storage, LogPosition())
+    assert (line.level, line.message) == ("INFO", "The start was interrupted.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from rekindle.config import Config
 from rekindle.errors import DefinitionError, StorageError
 from rekindle.runtime import client
 from rekindle.start.running import Running
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.liveness import has_moved
 from rekindle.testing.fake_engine import FakeEngine
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
 
@@ -102,6 +106,25 @@ def test_a_start_that_fails_in_a_new_session_leaves_no_result_and_is_tried_again
     assert world.all_committed()
 
 
+def test_a_start_that_takes_long_gives_signs_of_life_from_its_claim_on(world: World, start: Start) -> None:
+    """From another machine it would look dead: another driver would take over, a request be called unanswered."""
+    seen: list[Run | Status] = []
+
+    def look() -> bool:
+        found = world.storage.driver()
+        if found is not None and (not seen or has_moved(found, seen[-1])):
+            seen.append(found)
+        return len(seen) == 4
+
+    world.sinks["out"].before["open"] = lambda: len(seen) < 4 and until(look)
+    world.rows.available = 4
+    handle, _ = start()
+
+    assert {(found.run, found.pid) for found in seen} == {(1, os.getpid())}
+    assert [isinstance(found, Run) for found in seen] == [True] * 4, "before its first heartbeat"
+    assert ended(handle).state == "FINISHED"
+
+
 @pytest.mark.parametrize(
     ("errors", "attempts"),
     [([NOT_STARTED] * 9, "2"), ([DefinitionError("TASK_FUNCTION_FAILED", task="t", reason="r")], "unlimited")],
@@ -116,6 +139,8 @@ def test_the_tries_end_with_the_restart_strategy_and_with_a_mistake_in_the_job(
     result = ended(handle)
     assert result.state == "FAILED" and result.error is not None and result.error["code"] == "SPARK_DIED"
     assert engines.made == 1
+    status = world.storage.status()
+    assert status is not None and status.result == world.storage.result(1), "a list reads the heartbeat alone"
 
 
 def test_one_who_asks_while_no_session_comes_up_is_answered(world: World, start: Start) -> None:

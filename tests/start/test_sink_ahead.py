@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from rekindle.config import Config
-from rekindle.errors import RestoreError
+from rekindle.errors import ControlError, RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
+from rekindle.storage import layout
 from rekindle.testing.fake_runner import FakeInput
 from tests.runtime.kit import JOB, SOURCE, TASK, World, until
 
 
-def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
+def prepare(world: World, restore: str, *, sink_ahead: bool = False, shared_target: bool = False) -> None:
     """Begin a start from `restore`, as far as it goes without Spark."""
     graph = validated(
         JobGraph(
@@ -28,7 +29,7 @@ def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
         )
     )
     definition = Definition(graph=graph, sources={}, functions={}, sinks=world.sinks)
-    permissions = Permissions(sink_ahead=sink_ahead)
+    permissions = Permissions(sink_ahead=sink_ahead, shared_target=shared_target)
     Launch(definition, world.storage.store, Config.of({}), permissions).prepare(restore)
 
 
@@ -72,3 +73,22 @@ def test_a_savepoint_of_another_storage_is_behind_whatever_was_committed_here(tm
         prepare(here, elsewhere)
 
     prepare(World(tmp_path / "new"), elsewhere)
+
+
+def test_what_another_job_has_not_committed_is_no_place_to_take_its_target_over_from(tmp_path: Path) -> None:
+    there, here = World(tmp_path / "there"), World(tmp_path / "here")
+    there.rows = FakeInput(available=9, ended=False)
+    handle = there.start(**{"checkpoint.interval": "0"})
+    until(lambda: there.read() == 9)
+    handle.checkpoint()
+    handle.stop()
+    handle.wait()
+    number = next(one.checkpoint for one in there.storage.manifests() if one.transactions)
+    folder = layout.checkpoint(JOB, number)
+    path = f"{there.storage.store.location}/{folder}"
+
+    prepare(here, path, shared_target=True)
+    there.storage.store.delete_many([layout.committed(folder)])
+    with pytest.raises(ControlError, match="CHECKPOINT_NOT_COMMITTED"):
+        prepare(here, path, shared_target=True)
+    prepare(here, path)

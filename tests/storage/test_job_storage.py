@@ -19,11 +19,10 @@ from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import CREATED, LOST, RUNNING, Status
 from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.liveness import Process, this_process
-from rekindle.storage.run_documents import CREATED, LOST, RUNNING
 from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
 
@@ -204,6 +203,17 @@ def test_of_two_that_claim_one_number_the_second_is_refused(storage: JobStorage)
     assert storage.fence.claim(make_run(1))
     assert not storage.fence.claim(replace(make_run(1), pid=2))
     assert storage.run(1) == make_run(1)
+
+
+def test_a_claim_takes_back_what_an_earlier_heartbeat_says_and_no_other(storage: JobStorage) -> None:
+    claim(storage, make_run)
+    first, second = (replace(make_status(number), state=RUNNING) for number in (1, 2))
+    storage.replace(layout.status("job"), first)
+    claim(storage, make_run)
+    assert storage.status() == replace(first, state=LOST)
+    storage.replace(layout.status("job"), second)
+    assert not storage.fence.claim(replace(make_run(2), pid=2)), "it comes second"
+    assert storage.status() == second
 
 
 def test_a_run_that_ended_before_it_began_does_not_count(storage: JobStorage) -> None:

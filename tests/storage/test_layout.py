@@ -31,6 +31,8 @@ ARGUMENTS = {
     "inbox_folder": layout.inbox(FOLDER, "live"),
     "marks_folder": layout.marks(FOLDER, "live"),
     "file_name": "3",
+    "by_all": True,
+    "begun": True,
 }
 
 FILES = {
@@ -113,7 +115,7 @@ PATH_FUNCTIONS = {
 
 def path_of(name: str) -> str:
     function = PATH_FUNCTIONS[name]
-    return function(*(ARGUMENTS[parameter] for parameter in inspect.signature(function).parameters))
+    return function(**{parameter: ARGUMENTS[parameter] for parameter in inspect.signature(function).parameters})
 
 
 def test_every_path_function_is_here_as_a_file_or_a_folder() -> None:
@@ -136,6 +138,12 @@ def test_a_folder_is_no_step_and_what_is_written_below_it_is(name: str) -> None:
 def test_every_step_has_a_path() -> None:
     below = {step for steps in FOLDERS.values() for step in steps.values()}
     assert layout.STEPS.keys() == set(FILES.values()) | below
+
+
+def test_what_is_written_before_is_beside_it_and_a_step_too() -> None:
+    before = layout.rewound(layout.checkpoint("job", 7), by_all=False), layout.status("job", begun=False)
+    assert [layout.step_of(path) for path in before] == ["rewound.create", "status.replace"]
+    assert not {*before} & {path_of(name) for name in PATH_FUNCTIONS}
 
 
 def test_the_manifest_in_a_savepoints_own_storage_is_a_step_too() -> None:

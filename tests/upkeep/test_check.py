@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout, read_layout
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.checkpoint import Committed
-from rekindle.storage.documents.runs import Identity
+from rekindle.storage.documents.runs import Identity, Result
 from rekindle.storage.documents.sources import SplitRead
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
@@ -147,7 +148,7 @@ ORPHANS = {
     f"{JOB}/tasks/t0/0/000001/marks/s00/rows/000000001-0bad.parquet": "admission",
     f"{JOB}/sources/s00/segments/000001-0bad/part-0.parquet": "list",
     f"{JOB}/tasks/t0/0/000001/spark/offsets/.7.0bad.tmp": "cut short",
-    f"_savepoints/{JOB}-000000001-0badca/tasks/t0/0/spark/metadata": "never finished",
+    f"_savepoints/{JOB}-000000001-0badca/tasks/t0/0/spark/metadata": "not finished",
     "_savepoints/gone-000000001-0badca/disposed.json": "deletion has begun",
 }  # fmt: skip
 
@@ -175,6 +176,38 @@ def test_orphans_are_listed_with_their_sizes_and_removed_alone() -> None:
     remove_orphans(world.store, found)
     assert {entry.path for entry in world.store.walk("")} == before | strangers
     assert check(world.store).every_orphan == []
+
+
+def test_what_has_become_a_job_or_a_savepoint_since_the_look_is_not_removed() -> None:
+    store = Stored(3).store
+    saved, copied = f"_savepoints/{JOB}-000000001-0badca", "copied"
+    for path in (f"{saved}/schema.json", layout.copied(copied), f"{copied}/schema.json"):
+        store.create(path, b"12345")
+    found = check(store)
+    assert {saved, copied} <= {orphan.path for orphan in found.orphans}
+    store.create(layout.manifest(saved), b"12345")
+    store.create(layout.identity(copied), b"12345")
+
+    removed = remove_orphans(store, found)
+
+    assert not {saved, copied} & {orphan.path for orphan in removed}
+    assert all(store.exists(f"{folder}/schema.json") for folder in (saved, copied))
+
+
+def test_orphans_of_a_job_that_has_run_since_the_look_are_not_removed() -> None:
+    store = Stored(3).store
+    for path in ORPHANS:
+        store.create(path, _bytes(path))
+    found, storage = check(store), JobStorage(store, JOB)
+    latest = storage.latest_run()
+    assert latest is not None
+    storage.fence.claim(replace(latest, run=latest.run + 1, token="another"))
+    storage.record_result(Result(run=latest.run + 1, state="FAILED", ended_ms=0))
+
+    with pytest.raises(ControlError, match="JOB_CHANGED"):
+        remove_orphans(store, found)
+
+    assert all(store.exists(path) for path in ORPHANS)
 
 
 def test_the_job_goes_on_and_ends_well_after_a_repair() -> None:

@@ -21,6 +21,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.operator_states import Custom, operator_states
+from rekindle.runtime.orphans import Orphans
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.steps import SteppedStore, allow, step
 from rekindle.storage import layout
@@ -49,6 +50,7 @@ class Checkpointing:
         splits: Mapping[str, Mapping[str, Splits]],
         custom: Custom,
         finished: Mapping[SubtaskId, SubtaskSnapshot],
+        orphans: Orphans,
     ) -> None:
         self._storage = run.storage
         self._run = run.run
@@ -59,6 +61,7 @@ class Checkpointing:
         self._splits = splits
         self._custom = custom
         self._finished = dict(finished)
+        self._orphans = orphans
         self._steps = run.steps
         self._clock = run.clock
         #: orders for snapshots that are not taken yet
@@ -220,6 +223,7 @@ class Checkpointing:
             took_ms[uid] = round((time.monotonic() - begun_s) * 1_000)
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
+        self._orphans.committed(manifest)
         return took_ms
 
     def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:

@@ -24,10 +24,10 @@ from rekindle.storage import layout
 from rekindle.storage.bell import ring
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import LOST, RUNNING, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import silence_ms
-from rekindle.storage.run_documents import LOST, RUNNING, RunDocuments
+from rekindle.storage.run_documents import RunDocuments
 
 Ending = Answer | Result
 """The outcome that a verb prints: the driver's answer, or the result of a run that gave none."""

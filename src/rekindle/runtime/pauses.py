@@ -18,7 +18,7 @@ class Pauses:
     #: the longest of these two pauses while nothing happens to a job, if looks cost money (`Rhythm`)
     control_at_rest_s: float = 0.5
     heartbeat_at_rest_s: float = 3.0
-    #: longest wait at the end of an attempt until its sinks are closed
+    #: longest wait at the end of an attempt until its sinks are closed, and of a stop until its driver has ended
     close_s: float = 30.0
     #: longest wait at the end of a run for orders that are still carried out, so that the next run does not meet them
     leave_s: float = 5.0

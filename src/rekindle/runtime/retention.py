@@ -111,8 +111,8 @@ class Retention:
                 runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
             self._forget_lineages({needs.lineage for needs in kept} | {self._run.lineage})
-        self._dispose_claimed(len(ours), order.keep)
         self._forget_runs(kept)
+        self._dispose_claimed(len(ours), order.keep)  # the last: its place may be away, for good too
 
     def _dispose_claimed(self, ours: int, keep: int) -> None:
         """Delete the savepoint that the job has claimed, once it has as many checkpoints of its own as it retains.

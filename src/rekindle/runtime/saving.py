@@ -20,8 +20,11 @@ from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
 
 
-def savepoint_at_rest(storage: JobStorage, directory: str) -> Answer:
+def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = None) -> Answer:
     """Copy the last completed checkpoint of a job that does not run into a new folder below `directory`.
+
+    Args:
+        state: of the job, where the caller knows it for certain (`state_for_certain`).
 
     Returns the answer that a running job would have given.
 
@@ -29,7 +32,7 @@ def savepoint_at_rest(storage: JobStorage, directory: str) -> Answer:
         ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``.
         RestoreError: ``CHECKPOINT_REPLACED``, it was started meanwhile.
     """
-    state = storage.state()
+    state = state or storage.state()
     manifest = _last(storage, state)
     store = open_store(directory)
     origin = Origin(store=storage.store, folder="", manifest=manifest)

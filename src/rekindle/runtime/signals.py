@@ -50,16 +50,13 @@ def stop_on_signals(
 ) -> Iterator[None]:
     """Stop the job inside on SIGTERM, SIGHUP and the first Ctrl-C, and cancel it on any further Ctrl-C.
 
-    In batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays ignored.
+    In batch mode all of them cancel. `handled_by` says when they are not heard.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
     stop that hangs does not hold up a cancel; what it raises goes to `say`, because those that wait for the job learn
     how it ends. A stop that fails leaves the job running, and no other signal may follow, so it is asked for again
-    after `again_s` seconds. Outside the main thread, where Python allows no handlers, this does nothing.
+    after `again_s` seconds.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     interrupts = 0
 
     def act(cancel: bool, number: int) -> None:
@@ -87,8 +84,37 @@ def stop_on_signals(
         cancel = handle.mode == "batch" or (number == signal.SIGINT and interrupts > 1)
         threading.Thread(target=act, args=(cancel, number), daemon=True).start()
 
+    with handled_by(on_signal):
+        yield
+
+
+@contextmanager
+def interrupt_on_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP inside raise KeyboardInterrupt, as Ctrl-C does.
+
+    A job that starts has nothing to stop yet. The start that is interrupted records its run as CANCELED; a process that
+    is killed leaves it LOST.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with handled_by(interrupt):
+        yield
+
+
+@contextmanager
+def handled_by(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have SIGTERM, SIGHUP and Ctrl-C inside handled by this function.
+
+    A SIGHUP that is ignored, as under nohup, stays ignored. Outside the main thread, where Python allows no handlers,
+    this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, on_signal) for number in numbers}
     try:

@@ -90,6 +90,11 @@ class Link(NamedTuple):
         return re.split(r"[.$]", self.name)[-1]
 
     @property
+    def is_of_python(self) -> bool:
+        """True if its message is the traceback of a Python worker, or ends with it."""
+        return self.short_name == "PythonException" or self.condition.startswith("STREAMING_PYTHON_RUNNER")
+
+    @property
     def is_users(self) -> bool:
         """True if a user's code has raised it, so that its words are the user's."""
         return self.short_name == "PythonException" or self.condition == "USER_RAISED_EXCEPTION"
@@ -261,7 +266,7 @@ def brief(error: BaseException) -> str:
     """Return one line: what a user's code raised, else the innermost telling condition, else the first line."""
     links = chain(error)
     for link in links:
-        if link.short_name == "PythonException" and (raised := _RAISED.findall(link.message)):
+        if link.is_of_python and (raised := _RAISED.findall(link.message)):
             return _MODULE.sub("", raised[-1])[:_LENGTH]
     if (said := of_driver(links)) is not None:
         return said[:_LENGTH]

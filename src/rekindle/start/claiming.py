@@ -119,6 +119,8 @@ class Claiming:
         try:
             with suppress(StorageError):  # the storage may be the cause of the failure
                 self._storage.record_result(ended)
+                # Once more: an earlier driver of this process may have beaten just before the claim.
+                self._storage.fence.take_back(run.run)
         finally:
             drive_no_more(self._storage, run.run)
 
@@ -131,7 +133,9 @@ def may_go_well(error: BaseException) -> bool:
 
 
 def failed(error: BaseException) -> Result:
-    """Return the result to record for a run whose start has failed."""
+    """Return the result to record for a run whose start has failed, or was interrupted."""
+    if not isinstance(error, Exception):
+        return Result(run=0, state="CANCELED", ended_ms=0, notes=("It was interrupted while it was starting.",))
     document = error.to_json() if isinstance(error, RekindleError) else None
     return Result(run=0, state="FAILED", ended_ms=0, error=document)
 

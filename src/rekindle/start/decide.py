@@ -7,8 +7,6 @@ have continued. Only the second decision counts; `rekindle.start.resolve` has it
 
 from __future__ import annotations
 
-import secrets
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,24 +20,26 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
-from rekindle.runtime.leftovers import prepared, refuse_sink_ahead, rewound
+from rekindle.runtime.leftovers import prepared
 from rekindle.runtime.rewinding import Rewind, plan_rewind
 from rekindle.start.changed import kinds_of, late_by, since_lineage, since_origin, with_chains_of
+from rekindle.start.commits import check_commits
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import Loss, find_loss
 from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
+from rekindle.start.restore import refuse_other_lists
 from rekindle.storage import layout
-from rekindle.storage.bell import ring
 from rekindle.storage.checkpoint_documents import newest_checkpoint
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.liveness import is_alive, silence_ms, this_process
-from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.liveness import is_alive, this_process
+from rekindle.storage.origin import Origin, check_is_whole, find_origin
 from rekindle.storage.savepoints import find_savepoint
+from rekindle.storage.second_look import gives_a_sign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +144,13 @@ class Decider:
                 self._check_resumed(lineage)
         if isinstance(decision, Restore):
             origin = find_origin(decision.path)
+            check_is_whole(origin)
             origin = origin.with_renamed(renames(self._graph, origin.manifest.graph))
             changes = since_origin(self._graph, origin, self._kinds, undo_drain=decision.undo_drain)
             self._check_origin(origin, decision, changes)
+            check_commits(storage, origin, decision, self._permissions)
+            if storage.lineage() is not None:  # else the lists are of starts that failed, and are made again
+                refuse_other_lists(storage, origin, decision.path, self._graph)
             if decision.rewind_sinks:
                 leave = decision.repeated or self._permissions.sink_ahead
                 rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
@@ -168,13 +172,7 @@ class Decider:
             return
         ours = (driver.host, driver.pid, driver.process_started) == this_process()
         alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
-        if alive is None:
-            # The driver was on another machine: only a new heartbeat shows that it lives. A driver at rest beats
-            # rarely, but at once when the bell is rung.
-            ring(storage.store, storage.job, f"alive? {secrets.token_hex(8)}")
-            threading.Event().wait(silence_ms(storage.store) / 1000)
-            alive = is_alive(storage.driver() or driver, driver)
-        if alive:
+        if gives_a_sign(storage, driver) if alive is None else alive:
             raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)
 
     def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
@@ -244,15 +242,8 @@ class Decider:
             in_place=False,
             allowed=permissions.granted(),
         )
-        identity = self._storage.identity()
-        is_ours = identity is not None and identity.id == manifest.job_id
-        if is_ours and rewound(self._storage, manifest.checkpoint) is not None:
-            raise RestoreError("CHECKPOINT_REWOUND", path=decision.path)
-        if decision.repeated:
-            return
-        check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
-        if not self._permissions.sink_ahead and not decision.rewind_sinks:
-            refuse_sink_ahead(self._storage, manifest, decision.path)
+        if not decision.repeated:
+            check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
 
     def _check_resumed(self, lineage: Lineage) -> None:
         place = self._place(lineage)

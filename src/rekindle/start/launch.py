@@ -17,13 +17,14 @@ from rekindle.errors import StorageError
 from rekindle.graph.settling import with_other_inputs
 from rekindle.progress.renumbering import Numbers
 from rekindle.protocol.job import JobMachine
-from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
+from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driven import drive_no_more
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
-from rekindle.runtime.leftovers import clean, prepared
+from rekindle.runtime.leftovers import prepared
 from rekindle.runtime.mailbox import Mailbox
+from rekindle.runtime.orphans import Orphans
 from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
@@ -31,7 +32,7 @@ from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.start.claiming import Claiming, failed
-from rekindle.start.covered import covered_by, latest_manifest
+from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.description import describe
 from rekindle.start.identity import identify, refuse_unfinished_copy
@@ -87,6 +88,7 @@ class Launch:
         self._clock = clock
         self._elapsed = elapsed
         self._pauses = pauses
+        self.claimed: Run | None = None
         self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
         #: storage for the log: all runs of this process write it, so it does not check the fence of this run
@@ -159,6 +161,7 @@ class Launch:
         if isinstance(claimed, Result):
             return claimed
         run, self._decided = claimed
+        self.claimed = run
         try:
             return self._open(engine, run, identity.owner)
         except BaseException as error:
@@ -181,6 +184,8 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
+        if isinstance(decision, Fresh) or storage.lineage() is None:
+            self._forget_lists(run)
         if origin is not None:
             numbers = self._numbers(engine)
             repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
@@ -195,8 +200,6 @@ class Launch:
                     opened=repartitioned,
                     numbers=numbers,
                 )
-        if isinstance(decision, Fresh):
-            self._forget_lists(run)
         lineage = decision.lineage if isinstance(decision, Resume) else self._lineage(run, origin)
         if run.lineage == run.run:
             # Before the lineage is in force: if a start is killed in between, the next begins from the same checkpoint.
@@ -215,19 +218,15 @@ class Launch:
             sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
         latest = latest_manifest(storage, decision, run.lineage)
         covered = covered_by(latest)
-        finished = {
-            task: snapshot
-            for task, snapshot in (snapshots_of(latest) if latest else {}).items()
-            if snapshot.end is not None
-        }
+        finished = finished_in(latest)
+        orphans = Orphans(storage, run, sinks, self._steps)
         checkpointing = Checkpointing(
-            context, runners, splits=assembly.splits, custom=assembly.custom, finished=finished
+            context, runners, splits=assembly.splits, custom=assembly.custom, finished=finished, orphans=orphans
         )
         started = job_started(context, finished, covered, assembly, self._engine_failures)
         if started.draining:
             context.ends.take_over_drains(self._clock())
-        read_named = partial(prepared, storage, graph.subtasks(), run.lineage, covered)
-        clean(storage, graph.subtasks(), run, sinks, read_named, self._steps)
+        orphans.clean(graph.subtasks(), partial(prepared, storage, graph.subtasks(), run.lineage, covered))
         return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
 
     def _context(self, engine: Engine, run: Run, owner: str, events: Mailbox) -> RunContext:
@@ -276,6 +275,7 @@ class Launch:
             restored_from=run.restore_from,
             claimed=run.claim,
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
+            rewound_from=max(self.storage.numbers_used(), default=None) if self._decided.rewind is not None else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},

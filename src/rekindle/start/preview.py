@@ -37,8 +37,8 @@ from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.checkpoint_documents import CheckpointDocuments, newest_checkpoint
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
+from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.run_documents import RUNNING
 
 
 def preview(

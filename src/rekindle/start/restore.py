@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from rekindle.channels.inbox import CARRIED_OVER, Inbox, stamp_ms
 from rekindle.channels.outputs import in_flight, topology_of
+from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
@@ -121,6 +122,19 @@ def _watermark_ms(snapshot: SubtaskSnapshot) -> int:
     """Return the watermark of a snapshot, ms since the epoch; the one before its flush if it had any."""
     found = snapshot.watermark_ms if snapshot.end is None else snapshot.end.watermark_before_flush_ms
     return found or 0
+
+
+def refuse_other_lists(storage: BatchDocuments, origin: Origin, path: str, graph: JobGraph) -> None:
+    """Refuse a checkpoint whose lists of files are not those that the job has: its unread files are numbers in them.
+
+    Raises:
+        RestoreError: ``FILE_LIST_DIFFERENT``.
+    """
+    for source in graph.sources:
+        lists = storage.frozen_files(source.uid), origin.frozen_files(source.uid)
+        named = [[(file.path.rsplit("/", 1)[-1], file.size) for file in one.files] for one in lists if one is not None]
+        if len(named) == 2 and named[0] != named[1]:
+            raise RestoreError("FILE_LIST_DIFFERENT", source=source.uid, path=path)
 
 
 def _copy_sources(storage: BatchDocuments, origin: Origin, graph: JobGraph) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from rekindle.config import Config
@@ -24,6 +24,7 @@ from rekindle.runtime.elapsed import Elapsed, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Engines
 from rekindle.runtime.steps import listener
+from rekindle.start.beating import beating, beating_as_it_starts
 from rekindle.start.claiming import may_go_well
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
@@ -32,7 +33,6 @@ from rekindle.storage.documents.runs import Result
 from rekindle.storage.open import open_store
 
 _LOOK_S = 0.2
-_BEAT_S = 1.0
 
 _START_S = 600.0
 """The longest time for a new engine to start, in seconds: until then it has no lifeline that could end a hang."""
@@ -76,13 +76,13 @@ class Running:
         engine = self._engine
         engine.lifeline.guard()
         try:
-            with engine.quiet():
+            with engine.quiet(), beating_as_it_starts(launch):
                 begun = launch.begin(engine)
         except BaseException as error:
             gone = engine.lifeline.is_gone()
             engine.lifeline.close()
             engine.stop()
-            if gone:
+            if gone and isinstance(error, Exception):
                 raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
             raise
         if isinstance(begun, Result):
@@ -131,7 +131,7 @@ class Running:
         pause_ms: int | None = over.delay_ms
         failed = JobError("SPARK_DIED", reason=over.reason)
         self._engine.stop()
-        with self._beating(driver.heartbeat):
+        with beating(driver.heartbeat.beat):
             while pause_ms is not None:
                 driver.heartbeat.beat()  # the next run reads there why this one has ended
                 self._pause(pause_ms / 1000, elapsed)
@@ -174,7 +174,10 @@ class Running:
             number = newest.run if newest is not None and newest.answers(number) else number
         result = Result(run=number, state="FAILED", ended_ms=system_clock(), error=error.to_json())
         with suppress(StorageError):
-            return storage.record_result(result)
+            result = storage.record_result(result)
+            if result.run == driver.number:
+                driver.heartbeat.ended(result)
+                driver.heartbeat.beat()  # without it a list in a bucket would believe the one before
         return result
 
     def _pause(self, seconds: float, elapsed: Elapsed) -> None:
@@ -190,23 +193,6 @@ class Running:
         with suppress(StorageError):
             return bool(self._driver.storage.control(frozenset()).requests)
         return False
-
-    @contextmanager
-    def _beating(self, heartbeat: Heartbeat) -> Iterator[None]:
-        """Keep the heartbeat going inside, between two runs."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(_BEAT_S):
-                heartbeat.beat()
-
-        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def launches(

@@ -11,7 +11,7 @@ from rekindle.errors import ControlError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.bell import ring
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import AT_WORK, LOST, Status
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound, Store
 
@@ -33,22 +33,26 @@ class Fence(JobDocuments):
 
     def claim(self, run: Run) -> bool:
         """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
-        self._take_back()
+        self.take_back(run.run)
         claimed = self.create(layout.run(self.job, run.run), run)
         if claimed:
             ring(self.store, self.job, f"run {run.run}")
         return claimed
 
-    def _take_back(self) -> None:
-        """Take out of the heartbeat that its run has ended: with the next run that would say nothing of the job."""
+    def take_back(self, run: int) -> None:
+        """Take out of an earlier heartbeat how its run ended, or that it is at work: that says nothing of `run`."""
         try:
             status = self.read(layout.status(self.job), Status)
         except StorageError as error:
             if error.code != "OBJECT_CORRUPT":
                 raise
             return
-        if status is not None and status.result is not None:
-            self.replace(layout.status(self.job), replace(status, result=None))
+        if status is None or status.run >= run:
+            return
+        state = LOST if status.state in AT_WORK else status.state
+        taken_back = replace(status, state=state, result=None)
+        if taken_back != status:
+            self.replace(layout.status(self.job), taken_back)
 
     def newer_than(self, run: int) -> int | None:
         """Return the number of the newest run after `run`, which has taken over; None where `run` is in force."""

@@ -24,10 +24,10 @@
       sinks/<uid>/                              rows that a sink cannot stage in its target
       checkpoints/<id>/manifest.json            what the checkpoint consists of
       checkpoints/<id>/committed.json           its transactions are committed, and are not repeated
-      checkpoints/<id>/rewound.json             the rows that it committed were taken back
+      checkpoints/<id>/rewinding.json, rewound.json  the rows that it committed are being taken back, and were
       control/<request>.request.json, <request>.answer.json  a request to the driver, and its answer
       control/bell                              the last request; only in HDFS and buckets
-      status.json                               the heartbeat
+      status.json, starting.json                the heartbeat, and the one of a driver that only starts
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
@@ -201,9 +201,9 @@ def committed(checkpoint_folder: str) -> str:
     return f"{checkpoint_folder}/committed.json"
 
 
-def rewound(checkpoint_folder: str) -> str:
-    """Return the path of the document that exists once what the checkpoint has committed was taken back."""
-    return f"{checkpoint_folder}/rewound.json"
+def rewound(checkpoint_folder: str, *, by_all: bool = True) -> str:
+    """Return the path of the document that exists once all sinks, or perhaps one, took back what they had committed."""
+    return f"{checkpoint_folder}/{'rewound' if by_all else 'rewinding'}.json"
 
 
 def control(name: str) -> str:
@@ -222,8 +222,8 @@ def bell(name: str) -> str:
     return f"{name}/control/bell"
 
 
-def status(name: str) -> str:
-    return f"{name}/status.json"
+def status(name: str, *, begun: bool = True) -> str:
+    return f"{name}/{'status' if begun else 'starting'}.json"
 
 
 def history(name: str, log: str) -> str:
@@ -278,10 +278,10 @@ STEPS: dict[str, str] = {
     "progress.write": r".*/spark/.*",
     "manifest.create": r"(.*/)?manifest\.json",
     "committed.create": r"[^/]+/checkpoints/\d+/committed\.json",
-    "rewound.create": r"[^/]+/checkpoints/\d+/rewound\.json",
+    "rewound.create": r"[^/]+/checkpoints/\d+/rew(inding|ound)\.json",
     "request.create": r".*/control/[^/]+\.request\.json",
     "answer.create": r".*/control/[^/]+\.answer\.json",
-    "status.replace": r"[^/]+/status\.json",
+    "status.replace": r"[^/]+/(status|starting)\.json",
     "history.replace": r"[^/]+/history/[^/]+/\d+-\d+-\d+\.json",
     "log.replace": r"[^/]+/logs/\d+-\d+\.jsonl",
     "reserve.create": r"[^/]+/reserve",

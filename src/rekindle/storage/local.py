@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from stat import S_ISDIR
 from typing import BinaryIO
 
 from rekindle.errors import StorageError
@@ -109,10 +110,10 @@ class LocalStore:
     def exists(self, path: str) -> bool:
         with self._errors(path):
             try:
-                self._calls.stat(self.path(path))
+                found = self._calls.stat(self.path(path))
             except (FileNotFoundError, NotADirectoryError):
                 return False
-            return True
+            return bool(path) or S_ISDIR(found.st_mode)
 
     def create(self, path: str, data: bytes) -> bool:
         target, force = self.path(check_path(path)), self._force_of(path)

@@ -116,3 +116,17 @@ def find_origin(path: str) -> Origin:
     # <storage>/<job>/checkpoints/<id>: what it names lies in place.
     storage = parent.rsplit("/", 2)[0]
     return Origin(store=open_store(storage or "/"), folder="", manifest=manifest)
+
+
+def check_is_whole(origin: Origin) -> None:
+    """Refuse a savepoint of which a part is missing, as after a copy that was cut off; one listing of it.
+
+    Raises:
+        StorageError: ``OBJECT_CORRUPT``.
+    """
+    store, folder = origin.store, origin.folder
+    made = origin.manifest.size_bytes  # without the manifest's own; 0 of a checkpoint, which copies nothing
+    there = sum(entry.size_bytes for entry in store.walk(folder)) if made else 0
+    if there < made:
+        reason = f"it has {there} bytes, and was made with {made}"
+        raise StorageError("OBJECT_CORRUPT", path=f"{store.location.rstrip('/')}/{folder}", reason=reason)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from rekindle.errors import StorageError
 from rekindle.storage import layout
+from rekindle.storage.codec import Document
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import CREATED, LOST, RUNNING, Status
 from rekindle.storage.fence import Fence
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import Store
-
-CREATED = "CREATED"
-"""State of a job that no driver has started yet."""
-
-RUNNING = "RUNNING"
-"""State of a job whose driver seems to be alive; its heartbeat says more."""
-
-LOST = "LOST"
-"""State of a job whose driver is gone without having written a result: killed, or its machine died."""
 
 _RESERVE_BYTES = 64 * 1024
 """More room than a result takes, since others may be waiting for room too."""
@@ -76,25 +68,46 @@ class RunDocuments(JobDocuments):
 
     def lineage(self) -> Lineage | None:
         """Return the lineage that is in force, the one with the highest number; None where there is none."""
+        return next(self.newest_first(layout.lineages(self.job), self._lineage), None)
 
-        def read(number: int) -> Lineage | None:
-            return self.read(layout.lineage(self.job, number), Lineage)
+    def _lineage(self, number: int) -> Lineage | None:
+        return self.read(layout.lineage(self.job, number), Lineage)
 
-        return next(self.newest_first(layout.lineages(self.job), read), None)
+    def went_back_to(self, checkpoint: int) -> int | None:
+        """Return the checkpoint to which the sinks have gone back from a later one; None: they have not.
+
+        The lineages say so for as long as there is a job: a savepoint may outlive its checkpoint's documents.
+        """
+        lineages = self.newest_first(layout.lineages(self.job), self._lineage)
+        places = ((one.restored_checkpoint, one.rewound_from) for one in lineages)
+        return min(
+            (to for to, newest in places if to is not None and newest is not None and to < checkpoint <= newest),
+            default=None,
+        )
 
     def status(self) -> Status | None:
         """Return the last heartbeat, of any run; None where there is none, or where it is damaged."""
+        return self._read_sign(layout.status(self.job), Status)
+
+    def _read_sign(self, path: str, kind: type[Document]) -> Document | None:
         try:
-            return self.read(layout.status(self.job), Status)
+            return self.read(path, kind)
         except StorageError as error:
             if error.code != "OBJECT_CORRUPT":
                 raise
             return None
 
     def driver(self) -> Run | Status | None:
-        """Return the latest sign of life of the run in force, for `is_alive`: its heartbeat, or at first its start."""
-        run, status = self.latest_run(), self.status()
-        return status if run and status and status.run == run.run else run
+        """Return the latest sign of life of the run in force, for `is_alive`."""
+        run = self.latest_run()
+        return self.sign_of(run, self.status()) if run is not None else None
+
+    def sign_of(self, run: Run, status: Status | None) -> Run | Status:
+        """Return the latest sign of life of a run: the job's heartbeat `status` if it is the run's, or its start's."""
+        if status is not None and status.run == run.run:
+            return status
+        starting = self._read_sign(layout.status(self.job, begun=False), Run)
+        return starting if starting is not None and starting.run == run.run else run
 
     def state(self, earlier: Run | Status | None = None) -> str:
         """Return the job's state: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.

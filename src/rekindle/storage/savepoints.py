@@ -60,7 +60,7 @@ def find_savepoint(path: str, storage: str) -> str:
     The first at which there is something: the path itself, seen from here, then from the storage, then the name of a
     savepoint for which no place was given. The path itself where there is nothing at any of them.
     """
-    folder = path.removesuffix("/").removesuffix("/manifest.json")
+    folder = path.removesuffix("/").removesuffix("/manifest.json") or path  # the root is no savepoint, nor here
     places = [folder]
     if not _ABSOLUTE.match(folder):
         places += [f"{storage.rstrip('/')}/{folder}", f"{default_folder(storage)}/{folder}"]

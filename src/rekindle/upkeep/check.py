@@ -13,14 +13,15 @@ from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments, read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
-from rekindle.storage.run_documents import RUNNING
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.opened import open_all
-from rekindle.upkeep.orphans import orphans_of, unfinished_copies, unfinished_savepoints
+from rekindle.upkeep.orphans import is_unfinished, orphans_of, unfinished_copies, unfinished_savepoints
 from rekindle.upkeep.references import Sizes, check_named, check_reads, check_records
+from rekindle.upkeep.rest import newest_run
 
 _UNREADABLE = "UNREADABLE"
 """State of a job whose runs cannot be read."""
@@ -70,6 +71,7 @@ def check_job(storage: JobStorage) -> Findings:
     """Check a job that there is."""
     found = Findings(storage.job, _UNREADABLE)
     with found.noting(layout.runs(storage.job)):
+        found.run = newest_run(storage)
         found.state = storage.state()
     sizes = {entry.path: entry.size_bytes for entry in storage.store.walk(layout.job(storage.job))}
     found.files, found.size_bytes = len(sizes), sum(sizes.values())
@@ -105,22 +107,32 @@ def check_savepoint(store: Store, folder: str) -> Findings:
     return found
 
 
-def remove_orphans(store: Store, checked: Checked) -> None:
-    """Delete what nothing refers to.
+def remove_orphans(store: Store, checked: Checked) -> list[Orphan]:
+    """Delete what nothing refers to, and return it; what has become a job or a savepoint since the look stays.
 
     Raises:
-        ControlError: ``JOB_RUNNING``, of one of the jobs; then nothing was deleted.
+        ControlError: ``JOB_RUNNING``, ``JOB_CHANGED``, of one of the jobs; then nothing was deleted.
     """
-    refuse_running(store, checked)
-    for orphan in checked.every_orphan:
+    refuse_change(store, checked)
+    removed = [orphan for one in checked.jobs for orphan in one.orphans]
+    removed += [orphan for orphan in checked.orphans if is_unfinished(store, orphan.path)]
+    for orphan in removed:
         store.delete_tree(orphan.path)
+    return removed
 
 
-def refuse_running(store: Store, checked: Checked) -> None:
-    """Raise ControlError ``JOB_RUNNING`` where one of the jobs runs."""
+def refuse_change(store: Store, checked: Checked) -> None:
+    """Refuse to delete the orphans of a job that runs, or has run since it was looked at: it may need them.
+
+    Raises:
+        ControlError: ``JOB_RUNNING``, ``JOB_CHANGED``.
+    """
     for one in checked.jobs:
-        if JobStorage(store, one.name).state() == RUNNING:
+        storage = JobStorage(store, one.name)
+        if storage.state() == RUNNING:
             raise ControlError("JOB_RUNNING", job=one.name)
+        if one.orphans and newest_run(storage) != one.run:
+            raise ControlError("JOB_CHANGED", job=one.name)
 
 
 def _check_checkpoints(storage: CheckpointDocuments, sizes: Sizes, found: Findings) -> list[Manifest]:

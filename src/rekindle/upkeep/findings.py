@@ -39,6 +39,8 @@ class Findings:
     name: str
     #: of a job; empty for a savepoint
     state: str = ""
+    #: of a job: number and token of the newest run, before all else was read
+    run: tuple[int, str] = (0, "")
     files: int = 0
     size_bytes: int = 0
     faults: list[Fault] = field(default_factory=list)

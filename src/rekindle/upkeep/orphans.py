@@ -64,17 +64,25 @@ def unfinished_savepoints(store: Store, idle: Iterable[str]) -> Iterator[Orphan]
         if match is None:
             continue
         begun = store.exists(layout.disposed(folder))
-        if begun or (match["job"] in jobs and not store.exists(layout.manifest(folder))):
+        if begun or (match["job"] in jobs and is_unfinished(store, folder)):
             size = sum(entry.size_bytes for entry in store.walk(folder))
-            yield Orphan(folder, size, "its deletion has begun" if begun else "it was never finished")
+            yield Orphan(folder, size, "its deletion has begun" if begun else "it was not finished, or is being made")
 
 
 def unfinished_copies(store: Store) -> Iterator[Orphan]:
     """Yield what is no job, and has the mark of a copy: the copy was cut off, or is under way."""
     for name in store.names(""):
-        if store.exists(layout.copied(name)) and not store.exists(layout.identity(name)):
+        if store.exists(layout.copied(name)) and is_unfinished(store, layout.job(name)):
             size = sum(entry.size_bytes for entry in store.walk(layout.job(name)))
-            yield Orphan(layout.job(name), size, "a copy of a job from another storage, which was not finished")
+            reason = "a copy of a job from another storage, which was not finished, or is being made"
+            yield Orphan(layout.job(name), size, reason)
+
+
+def is_unfinished(store: Store, folder: str) -> bool:
+    """Return whether a folder is no savepoint and no job: not finished, or half deleted."""
+    return store.exists(layout.disposed(folder)) or not (
+        store.exists(layout.manifest(folder)) or store.exists(layout.identity(folder))
+    )
 
 
 Found = tuple[str, str]

@@ -40,9 +40,15 @@ def at_rest(storage: RunDocuments) -> Rest:
         raise ControlError("JOB_UNKNOWN", job=storage.job, storage=store.location)
     _refuse_driver(storage)
     _refuse_loss(storage)
-    newest = storage.latest_run()
+    newest = newest_run(storage)
     sizes = {entry.path: entry.size_bytes for entry in store.walk(layout.job(storage.job))}
-    return Rest((newest.run, newest.token) if newest else (0, ""), sizes)
+    return Rest(newest, sizes)
+
+
+def newest_run(storage: RunDocuments) -> tuple[int, str]:
+    """Return number and token of the newest run; 0 where there is none."""
+    newest = storage.latest_run()
+    return (newest.run, newest.token) if newest else (0, "")
 
 
 def _refuse_driver(storage: RunDocuments) -> None:

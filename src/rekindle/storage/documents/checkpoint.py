@@ -119,12 +119,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound:
-    """``rewound.json``: the rows of this checkpoint were taken back from the sinks. Nothing starts from it."""
+    """``rewound.json``: the sinks took back this checkpoint's rows; ``rewinding.json``: some may have done that."""
 
     checkpoint: int
-    #: run that took them back
+    #: run that takes them back
     run: int
-    #: checkpoint that the sinks went back to
+    #: checkpoint that the sinks go back to
     to: int
     rewound_ms: int
     format: int = FORMAT_VERSION

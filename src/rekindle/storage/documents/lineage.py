@@ -22,6 +22,9 @@ class Lineage:
     restored_from: str | None = None
     #: number of that checkpoint, if it belongs to this job
     restored_checkpoint: int | None = None
+    #: newest checkpoint when the sinks went back to that one: what was committed with it, and with those in between,
+    #: was taken back. None: the sinks did not go back
+    rewound_from: int | None = None
     #: True: the job owns that savepoint, and deletes it when it has retained enough checkpoints of its own
     claimed: bool = False
     #: task uid → uids of its inputs, in order. A resume compares the job with it

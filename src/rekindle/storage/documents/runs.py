@@ -114,6 +114,8 @@ class Run:
     since: int | None = None
     #: the parts of the job; None where an older version wrote it
     description: JobDescription | None = None
+    #: in ``starting.json``, which is this document without its description: grows with each write
+    beat: int = 0
     format: int = FORMAT_VERSION
 
     def answers(self, run: int) -> bool:

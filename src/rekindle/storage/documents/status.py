@@ -10,6 +10,18 @@ from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
 
+CREATED = "CREATED"
+"""State of a job that no driver has started yet."""
+
+RUNNING = "RUNNING"
+"""State of a job whose driver seems to be alive; its heartbeat says more."""
+
+LOST = "LOST"
+"""State of a job whose driver is gone without having written a result: killed, or its machine died."""
+
+AT_WORK = (RUNNING, "STOPPING")
+"""States of a job whose figures are those of now."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStats:

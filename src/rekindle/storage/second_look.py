@@ -1,0 +1,42 @@
+"""A second look at a driver on another machine, whose process cannot be seen: does its heartbeat move?"""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from rekindle.storage.bell import ring
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import RUNNING, Status
+from rekindle.storage.liveness import has_moved, is_alive, silence_ms
+from rekindle.storage.run_documents import RunDocuments
+
+_LOOK_S = 0.5
+
+
+def gives_a_sign(storage: RunDocuments, driver: Run | Status) -> bool:
+    """Ask a driver for a sign of life; return False if none came within the longest time that it may be silent.
+
+    Args:
+        driver: its latest sign of life so far.
+    """
+    # A driver at rest beats rarely, but at once when the bell is rung.
+    ring(storage.store, storage.job, f"alive? {secrets.token_hex(8)}")
+    until_s = time.monotonic() + silence_ms(storage.store) / 1000
+    while not has_moved(storage.driver(), driver):
+        if time.monotonic() >= until_s:
+            return False
+        time.sleep(_LOOK_S * storage.store.pace)
+    return True
+
+
+def state_for_certain(storage: RunDocuments) -> str:
+    """Return `RunDocuments.state`, for what may be done only to a job that does not run, or only to one that does.
+
+    A driver on another machine is not taken for alive because it was: it is asked, and waited for.
+    """
+    driver = storage.driver()
+    state = storage.state()
+    if state != RUNNING or driver is None or is_alive(driver) or gives_a_sign(storage, driver):
+        return state
+    return storage.state(driver)
