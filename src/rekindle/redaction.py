@@ -12,6 +12,9 @@ _NAME = re.compile(rf"(?i){_WORDS}")
 _A_PLACE = re.compile(r"(?i)(file|path|dir|url|uri|provider|class)$")
 """Names with these ends hold the place of a secret, or the class that provides it."""
 
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables of every shell: the folder that it is in, and the one before."""
+
 _SHORTEST = 6
 """The least length of a secret, in letters: a shorter value could be part of any text."""
 
@@ -27,7 +30,7 @@ def secret_values(settings: Mapping[str, str]) -> set[str]:
     return {
         value
         for name, value in settings.items()
-        if len(value) >= _SHORTEST and _NAME.search(name) and not _A_PLACE.search(name)
+        if len(value) >= _SHORTEST and _NAME.search(name) and not _A_PLACE.search(name) and name not in _FOLDERS
     }
 
 

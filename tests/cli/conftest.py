@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.storage import liveness
 from rekindle.storage.documents.control import Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -29,6 +30,12 @@ def clock(command: Command) -> ManualClock:
 def job(command: Command) -> JobStorage:
     """A job in that storage that nobody has started."""
     return JobStorage(LocalStore(command.storage), "bids")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver on another machine is waited for no longer than a moment."""
+    monkeypatch.setattr(liveness, "SILENCE_MS", 50)
 
 
 @pytest.fixture

@@ -86,6 +86,13 @@ def test_a_wrong_command_line_ends_with_2_and_a_hint(arguments: list[str], code:
     assert json.loads(CliRunner().invoke(rekindle, [*arguments, "--json"]).stdout)["error"]["code"] == code
 
 
+@pytest.mark.parametrize("group", ["storage", "state"])
+def test_without_a_verb_a_group_shows_its_help(group: str) -> None:
+    result = CliRunner().invoke(rekindle, [group])
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: rekindle {group} ")
+
+
 def test_without_a_verb_the_help_is_shown() -> None:
     result = CliRunner().invoke(rekindle, [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.pauses import Pauses
 from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Committed, SubtaskSnapshot
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
@@ -241,10 +243,21 @@ def test_a_stop_is_done_when_the_job_has_ended_by_itself_meanwhile(
     assert command.json("stop", "bids")["state"] == "FINISHED"
 
 
-def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_job_that_was_killed_on_another_machine_gets_a_savepoint_of_its_last_checkpoint(
+    command: Command, job: JobStorage, impatient: None
 ) -> None:
-    monkeypatch.setattr(client, "silence_ms", lambda _: 50)
+    run = start(job, host="elsewhere")
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    manifest = replace(complete(job, 1), tasks={"hourly": {0: SubtaskSnapshot(batch=-1)}})
+    job.replace(layout.manifest(layout.checkpoint("bids", 1)), manifest)
+    beat(job, host="elsewhere")
+    job.create(layout.committed(layout.checkpoint("bids", 1)), Committed(checkpoint=1, run=run.run, committed_ms=0))
+
+    said = command.json("savepoint", "bids")
+    assert (said["state"], said["checkpoint"]) == ("LOST", 1)
+
+
+def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still(impatient: None) -> None:
     job = JobStorage(MemoryStore(), "bids")
     start(job, host="elsewhere")
     beat(job, host="elsewhere")

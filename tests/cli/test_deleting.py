@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
-from tests.cli.kit import Command, complete, end, start
+from tests.cli.kit import Command, beat, complete, end, start
 
 
 def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Command, job: JobStorage) -> None:
@@ -35,6 +37,35 @@ def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Comman
 
     assert [row["job"] for row in command.json("list")] == ["clicks"]
     assert not Path(command.storage, "bids").exists()
+
+
+def test_a_job_that_was_killed_on_another_machine_can_be_deleted(
+    command: Command, job: JobStorage, impatient: None
+) -> None:
+    start(job, host="elsewhere")
+    beat(job, host="elsewhere")
+    assert job.state() == "RUNNING", "one look cannot tell"
+
+    assert command.json("forget", "bids", "--yes") == {"job": "bids", "checkpoint": None}
+
+
+def test_a_job_that_runs_on_another_machine_is_not_deleted(command: Command, job: JobStorage) -> None:
+    start(job, host="elsewhere")
+    over = threading.Event()
+
+    def drives() -> None:
+        for number in itertools.count(1):
+            beat(job, host="elsewhere", beat=number)
+            if over.wait(0.1):
+                return
+
+    driver = threading.Thread(target=drives)
+    driver.start()
+    try:
+        assert command.error("forget", "bids", "--yes") == "JOB_RUNNING"
+    finally:
+        over.set()
+        driver.join()
 
 
 def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command: Command, job: JobStorage) -> None:

@@ -52,3 +52,12 @@ def test_an_example_in_json_names_its_files(tmp_path: Path) -> None:
     told = json.loads(said)
     assert told["folder"] == str(tmp_path / "new")
     assert all((tmp_path / "new" / name).exists() for name in told["files"])
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, said = run(str(folder))
+        assert code == 1
+        assert "[ARGUMENT_INVALID] rekindle example has FOLDER=" in said
+        assert "No files can be written there" in said

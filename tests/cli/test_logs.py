@@ -12,6 +12,8 @@ from rekindle.cli import logs
 from rekindle.logs import pieces
 from rekindle.logs.lines import LogLine
 from rekindle.logs.pieces import Piece
+from rekindle.storage import layout
+from rekindle.storage.documents.runs import Identity
 from rekindle.storage.job_storage import JobStorage
 from tests.cli.kit import JANUARY_MS, Command, ManualClock, start
 
@@ -64,6 +66,31 @@ def test_a_log_that_is_followed_goes_on_with_the_next_run(
     assert shown == ["one", "two", "three"]
 
 
+def test_the_log_of_the_next_job_of_that_name_is_followed_too(
+    command: Command, job: JobStorage, clock: ManualClock
+) -> None:
+    start(job)
+    write(job, 5, "of the first")
+
+    def another(_: float) -> None:
+        if job.run(1) is None:
+            raise KeyboardInterrupt
+        job.forget_job()
+        job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS, id="another"))
+        write(job, 1, "of the second")
+
+    clock.pause = another
+    shown = command("logs", "bids", "--follow").stdout.splitlines()
+    assert [line.partition(": ")[2] for line in shown] == ["of the first", "of the second"]
+
+
+def test_to_follow_a_log_ends_with_the_job(command: Command, job: JobStorage, clock: ManualClock) -> None:
+    start(job)
+    write(job, 1, "one")
+    clock.pause = lambda _: job.forget_job()
+    assert command.error("logs", "bids", "--follow") == "JOB_UNKNOWN"
+
+
 @pytest.mark.parametrize(("log_format", "seen"), [(None, ["careful"]), ("text", ["hello", "careful", "the", "end"])])
 def test_what_run_prints_of_the_log(
     log_format: str | None, seen: list[str], capsys: pytest.CaptureFixture[str]
@@ -77,6 +104,19 @@ def test_what_run_prints_of_the_log(
 
     assert [line.rsplit(" ", 1)[-1] for line in capsys.readouterr().err.splitlines()] == seen
     assert logging.getLogger("rekindle").level == before
+
+
+def test_what_run_prints_comes_once_though_the_root_logger_prints_too(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logs.printed("text", {}):
+        logging.getLogger("rekindle.some.part").warning("careful")
+    logging.getLogger("rekindle.some.part").warning("after that")
+
+    assert "careful" in capsys.readouterr().err
+    assert [record.message for record in caplog.records] == ["after that"], (
+        "the root logger's handler has the rest only"
+    )
 
 
 def test_as_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -288,6 +288,14 @@ def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
     assert command.json("status", "bids", "--check")["silent"] is False
 
 
+def test_ages_are_by_the_clock_of_a_driver_that_is_ahead(command: Command, job: JobStorage, clock: ManualClock) -> None:
+    start(job)
+    beat(job, written_ms=JANUARY_MS + 3_000_000, latest_checkpoint_ms=JANUARY_MS + 300_000)
+    clock.shows_ms = JANUARY_MS
+
+    assert "last checkpoint 7, 45 min 0 s ago" in command("status", "bids").stdout
+
+
 def test_a_run_before_its_first_heartbeat_and_one_that_has_ended_are_not_silent(
     command: Command, job: JobStorage, clock: ManualClock
 ) -> None:
@@ -345,6 +353,11 @@ def test_reading_makes_no_storage_where_there_is_none(command: Command) -> None:
     assert command.error("list") == "STORAGE_MISSING"
     assert command.json("list", code=1)["error"]["parameters"] == {"uri": command.storage}
     assert not Path(command.storage).exists()
+
+
+def test_a_file_is_no_storage(command: Command) -> None:
+    Path(command.storage).write_text("")
+    assert command.error("list") == "STORAGE_MISSING"
 
 
 def test_a_storage_without_jobs_is_no_error(command: Command) -> None:

@@ -255,6 +255,30 @@ def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> No
     assert "--from" in result.stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_start_ends_it_with_130(number: signal.Signals, tmp_path: Path) -> None:
+    result = run(tmp_path, f"Job(); os.kill(os.getpid(), {number:d})")
+
+    assert result.returncode == 130
+    assert result.stderr.splitlines()[-1] == "Interrupted while the job was starting; nothing was lost."
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_start_that_does_not_end_at_a_signal_ends_at_the_next(tmp_path: Path) -> None:
+    goes_on = """
+while True:
+    try:
+        print("asked", flush=True)
+        os.kill(os.getpid(), 15)
+        threading.Event().wait(1)
+    except KeyboardInterrupt:
+        pass
+"""
+    result = run(tmp_path, f"Job(){goes_on}")
+    assert (result.returncode, result.stdout.splitlines()) == (130, ["asked"] * 2)
+
+
 class Running:
     """A process of ``rekindle run`` that is at work when this returns."""
 
@@ -279,6 +303,21 @@ class Running:
 def test_sigterm_and_the_first_ctrl_c_stop_the_job(number: signal.Signals, tmp_path: Path) -> None:
     running = Running(tmp_path, "Job()")
     running.process.send_signal(number)
+
+    code, output = running.end()
+
+    assert code == 0
+    assert "bids  STOPPED" in output
+
+
+def test_a_job_outlives_who_reads_its_progress_and_can_be_stopped_then(tmp_path: Path) -> None:
+    running = Running(tmp_path, "Job()", "--set", "checkpoint.interval=1 second")
+    assert running.process.stderr
+    running.process.stderr.close()
+    running.process.stderr = None
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.process.wait(1.2 * LINE_EVERY_MS / 1_000)  # by then it has had a line to print
+    running.process.send_signal(signal.SIGTERM)
 
     code, output = running.end()
 

@@ -76,6 +76,9 @@ def test_a_savepoint_in_the_storage_is_found_by_its_name(
     assert find_savepoint("bids-1", command.storage) == beside
     assert find_savepoint(stored, "/elsewhere") == stored
     assert find_savepoint("bids-9", command.storage) == str(tmp_path / "bids-9")
+    monkeypatch.chdir(beside)
+    assert find_savepoint("/", command.storage) == "/"
+    monkeypatch.chdir(tmp_path)
 
     assert command.json("dispose", f"_savepoints/{Path(stored).name}", "--yes") == {"path": stored}
     assert Path(beside).exists()

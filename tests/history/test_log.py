@@ -73,3 +73,13 @@ def test_a_segment_that_is_not_the_newest_is_read_once(storage: JobStorage) -> N
     written(storage, 1, 1, 0, "not read again")
     written(storage, 1, 2, 1, "b", "c")
     assert read(storage, cache=cache) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+def test_what_the_driver_has_deleted_is_not_kept(storage: JobStorage) -> None:
+    cache: Cache = {}
+    for segment in range(1, 6):
+        written(storage, 1, segment, segment - 1, "a")
+        if segment > 2:
+            storage.store.delete(layout.history_segment("job", "events", 1, segment - 2, segment - 3))
+        read(storage, cache=cache)
+    assert len(cache) == 1

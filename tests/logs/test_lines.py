@@ -52,6 +52,7 @@ def test_plain_words_stay_as_they_are() -> None:
 
 def test_settings_say_by_their_names_what_is_secret() -> None:
     settings = {"DB_PASSWORD": "longenough", "TOKEN_FILE": "/run/token", "HOME": "/home/me", "API_TOKEN": "x"}
+    settings |= {"PWD": "/home/me/jobs", "OLDPWD": "/home/me"}  # as every shell sets them
 
     assert secret_values(settings) == {"longenough"}
 

@@ -132,6 +132,18 @@ def test_how_a_run_has_ended(server: Server, state: str, said: str) -> None:
     assert (facet and facet["message"]) == ("[TASK_FAILED] no password=***" if error else None)
 
 
+def test_a_client_that_refuses_the_first_event_ends_no_job(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing:
+        def started(self, at: Any) -> Any:
+            raise TypeError("a field that this client does not know")
+
+    with emitting(Refusing, lambda: 0, HURRY) as ended:  # type: ignore[arg-type]
+        assert ended(result("FINISHED")).state == "FINISHED"
+
+    assert server.events == []
+    assert "a field that this client does not know" in caplog.text
+
+
 def test_a_driver_that_ends_by_an_error_has_failed(server: Server) -> None:
     with (
         pytest.raises(ControlError, match="DRIVER_FENCED"),
@@ -161,7 +173,7 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
 
     def end() -> None:
         with suppress(RuntimeError):  # it cannot wait for the thread that it is called in, or that has not begun
-            made.end(events.ended(result("FINISHED")))
+            made.end(result("FINISHED"))
 
     def send(event: Any) -> None:
         if next(tries) == 0 and when != "before the first is sent":
@@ -170,8 +182,7 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
         if event.eventType.value == "START" and when != "before the first is sent":
             end()
 
-    events = make()
-    made = Emitter(send, events, lambda: 0, HURRY)
+    made = Emitter(send, make(), lambda: 0, HURRY)
     if when == "before the first is sent":
         end()
     made.start()
@@ -190,7 +201,7 @@ def test_a_checkpoint_completed_while_the_beginning_is_sent_is_reported() -> Non
     made = Emitter(send, make(), lambda: completed[0], HURRY)
     made.start()
     until(lambda: sent == ["START", "RUNNING"])
-    made.end(make().ended(result("FINISHED")))
+    made.end(result("FINISHED"))
     assert sent == ["START", "RUNNING", "COMPLETE"]
 
 

@@ -14,18 +14,20 @@ from rekindle.shadowing.watching import ShadowWatch
 from rekindle.sinks import Foreach, Parquet
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
-from rekindle.storage.documents.checkpoint import Committed, Manifest, Rewound, SubtaskSnapshot
+from rekindle.storage.documents.checkpoint import Committed, Manifest, Rewound, SubtaskSnapshot, Transaction
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import SinkDescription
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 
 
-def made(checkpoint: int, lineage: int = 1, offset: int = 0) -> Manifest:
+def made(checkpoint: int, lineage: int = 1, offset: int = 0, batches: tuple[int, ...] = ()) -> Manifest:
     position = InputPosition(offset=offset, sources=(0,))
+    out = [Transaction(task="t", subtask=0, batch=batch, committables=[{}]) for batch in batches]
     return Manifest(
         checkpoint=checkpoint, job="j", kind="periodic", run=1, lineage=lineage, triggered_ms=0, completed_ms=0,
         graph={"t": ["s"]}, tasks={"t": {0: SubtaskSnapshot(batch=1, inputs={"s": position})}},
+        transactions={"out": out} if out else {},
     )  # fmt: skip
 
 
@@ -33,11 +35,13 @@ class World:
     def __init__(self) -> None:
         self.storage = JobStorage(MemoryStore(), "j")
 
-    def complete(self, checkpoint: int, *, commit: bool = True, lineage: int = 1, offset: int = 0) -> None:
-        folder = layout.checkpoint("j", checkpoint)
-        self.storage.create(layout.manifest(folder), made(checkpoint, lineage, offset))
+    def complete(
+        self, number: int, *, commit: bool = True, lineage: int = 1, offset: int = 0, batches: tuple[int, ...] = ()
+    ) -> None:
+        folder = layout.checkpoint("j", number)
+        self.storage.create(layout.manifest(folder), made(number, lineage, offset, batches))
         if commit:
-            self.storage.create(layout.committed(folder), Committed(checkpoint=checkpoint, run=1, committed_ms=0))
+            self.storage.create(layout.committed(folder), Committed(checkpoint=number, run=1, committed_ms=0))
 
     def followed(self) -> Following:
         return Following(storage=self.storage, last=1)
@@ -59,6 +63,15 @@ def test_checkpoints_stay_known_when_the_job_has_deleted_them() -> None:
     assert numbers(following.whole()) == [2, 3], "the rows of the newest may not be in the sinks yet"
     world.storage.create(layout.committed(layout.checkpoint("j", 4)), Committed(checkpoint=4, run=1, committed_ms=0))
     assert numbers(following.whole()) == [2, 3, 4]
+
+
+def test_the_rows_of_one_that_failed_although_its_manifest_arrived_are_those_of_the_next() -> None:
+    world = World()
+    world.complete(2, batches=(4,), commit=False)
+    world.complete(3, batches=(4, 5))
+    following = world.followed()
+    following.look()
+    assert numbers(following.whole()) == [3]
 
 
 def test_one_that_was_deleted_unseen_makes_the_job_incomparable() -> None:
@@ -174,3 +187,19 @@ def test_a_shadow_is_stopped_when_its_time_is_up_or_nothing_could_be_compared_an
     assert watch(ours, theirs, for_s=10).is_time(10)
     ours.complete(3)
     assert watch(ours, theirs).is_time(0)
+
+
+def test_a_shadow_is_stopped_also_where_the_job_has_no_checkpoint_of_that_number() -> None:
+    ours, theirs = World(), World()
+    ours.complete(2, offset=5)
+    ours.storage.use_up(3, 1)
+    assert not watch(ours, theirs, until=3).is_time(0), "the shadow has read nothing yet"
+    theirs.complete(1, offset=5)
+    assert watch(ours, theirs, until=3).is_time(0), "3 failed"
+    assert watch(ours, theirs, until=1).is_time(0), "1 is where it began"
+
+    ours.complete(4, offset=9, commit=False)
+    theirs.complete(2, offset=9)
+    assert not watch(ours, theirs, until=4).is_time(0), "its rows may not be in the sinks yet"
+    ours.complete(5, offset=9, lineage=7)
+    assert watch(ours, theirs, until=5).is_time(0), "it was started from elsewhere"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.shadowing.standing import JobStanding, covered, covers, in_one_line, is_at_least
+from rekindle.shadowing.standing import JobStanding, covered, covers, in_one_line, is_at_least, once
 from rekindle.storage.documents.batch import End, InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
 
@@ -211,3 +211,17 @@ def test_a_job_that_went_back_without_its_sinks_is_not_comparable() -> None:
     assert in_one_line(back, since=since, restored={2: 11}, rewound=(12,)) == [back[0], back[2]]
     empty = [committed(11), manifest(12), committed(13, 2)]
     assert in_one_line(empty, since=since, restored={2: 11}, rewound=()) == [empty[0], empty[2]]
+
+
+def test_a_checkpoint_that_failed_although_its_manifest_arrived_is_counted_once() -> None:
+    def naming(checkpoint: int, *batches: int, lineage: int = 1) -> Manifest:
+        of_sink = [Transaction(task="t", subtask=0, batch=batch, committables=[{}]) for batch in batches]
+        return manifest(checkpoint, lineage, transactions={"out": of_sink} if batches else {})
+
+    good, failed, failed_again, last = naming(1, 0, 1), naming(2, 2), naming(3, 2, 3), naming(4, 2, 3, 4)
+    assert once([good, failed, failed_again, last]) == [good, last]
+    assert once([good, failed]) == [good, failed], "what follows decides"
+    assert once([naming(1), naming(2), naming(3, 0)]) == [naming(1), naming(2), naming(3, 0)], "nothing to commit"
+    in_another = naming(2, 0, 1, lineage=2)
+    assert once([good, in_another]) == [good, in_another], "a lineage counts its batches for itself"
+    assert once([]) == []

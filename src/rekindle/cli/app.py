@@ -41,6 +41,10 @@ def version() -> str:
         return "(not installed)"
 
 
+_ASKS_FOR_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""The exception of click for a group without a verb, since 8.2; before that it prints the help itself."""
+
+
 @contextmanager
 def command_line() -> Iterator[None]:
     """Report a `RekindleError` raised inside as a fault of the command line."""
@@ -66,8 +70,11 @@ class Group(click.Group):
             code = FAILED
             output.error(error.to_json(), as_json)
         except click.UsageError as error:
-            code = WRONG_COMMAND_LINE
-            output.error(_usage_error(error).to_json(), as_json)
+            code = 0 if isinstance(error, _ASKS_FOR_HELP) else WRONG_COMMAND_LINE
+            if code:
+                output.error(_usage_error(error).to_json(), as_json)
+            else:
+                output.say(error.format_message())
         except click.Abort:
             code = INTERRUPTED
             output.say("Interrupted.", err=True)

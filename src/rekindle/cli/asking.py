@@ -16,11 +16,12 @@ from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.pauses import USUAL
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.run_documents import RUNNING
 from rekindle.storage.savepoints import default_folder
+from rekindle.storage.second_look import state_for_certain
 
 _DETACHED = click.option(
     "--detached", is_flag=True, help="Print the request's id and do not wait; `rekindle answer` shows what came of it."
@@ -52,8 +53,11 @@ def savepoint(*, job: str, directory: str | None, unaligned: bool, detached: boo
     """
     found = job_storage(storage, job)
     target = open_store(directory).location if directory else default_folder(found.store.location)
-    if found.state() != RUNNING:
-        _print(found, savepoint_at_rest(found, target), as_json, f"{job} does not run: this is its last checkpoint.")
+    state = state_for_certain(found)
+    if state != RUNNING:
+        _print(
+            found, savepoint_at_rest(found, target, state), as_json, f"{job} does not run: this is its last checkpoint."
+        )
         return
     wanted = ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned)
     _ask(found, wanted, as_json, detached=detached)

@@ -12,10 +12,12 @@ from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import Disposal
+from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.run_documents import RUNNING, RunDocuments
+from rekindle.storage.run_documents import RunDocuments
 from rekindle.storage.savepoints import find_savepoint
+from rekindle.storage.second_look import state_for_certain
 
 WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
 
@@ -89,7 +91,7 @@ def confirm(what: str, yes: bool) -> None:
 
 
 def _check_not_running(job: RunDocuments) -> None:
-    if job.state() == RUNNING:
+    if state_for_certain(job) == RUNNING:
         raise ControlError("JOB_RUNNING", job=job.job)
 
 

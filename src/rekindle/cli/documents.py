@@ -8,11 +8,11 @@ from typing import Any
 from rekindle.cli import output
 from rekindle.history.statistics import Summary
 from rekindle.monitoring.checkpoint_views import CheckpointView
-from rekindle.monitoring.facts import AT_WORK, SILENT, Now
+from rekindle.monitoring.facts import SILENT, Now
 from rekindle.monitoring.views import ErrorView, EventView, JobOverview, JobView, RunView
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import Status, TaskStatusDocument
+from rekindle.storage.documents.status import AT_WORK, Status, TaskStatusDocument
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import click
 from rekindle.cli import output
 from rekindle.cli.app import example as usage
 from rekindle.cli.app import with_json
-from rekindle.errors import ConfigError
+from rekindle.errors import ConfigError, DefinitionError
 
 JOBFILE = "hourly_bids.py"
 _FILES = {
@@ -34,7 +34,17 @@ def make_example(folder: str, as_json: bool) -> int:
     names = [*_FILES, *_DATA]
     if taken := [name for name in names if (root / name).exists()]:
         raise ConfigError("EXAMPLE_EXISTS", folder=folder, names=", ".join(taken))
-    write_example(root)
+    try:
+        write_example(root)
+    except OSError as error:
+        raise DefinitionError(
+            "ARGUMENT_INVALID",
+            what="rekindle example",
+            argument="FOLDER",
+            value=folder,
+            reason=f"No files can be written there: {error.strerror}.",
+            hint="Name another folder.",
+        ) from error
     if as_json:
         output.as_json({"folder": str(root.resolve()), "files": names})
         return 0

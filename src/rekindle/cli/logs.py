@@ -14,7 +14,7 @@ import click
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.clock import clock
-from rekindle.cli.reading import job_storage
+from rekindle.cli.reading import job_storage, known_identity
 
 LOG = logging.getLogger("rekindle.cli")
 
@@ -37,8 +37,12 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
     found = job_storage(storage, job)
     run = pieces.newest_run(found) if number is None else number
     place = pieces.LogPosition(pieces.Piece(run or 0, 0))
-    first = place
+    first, identity = place, None
     while True:
+        now = known_identity(found, storage)
+        if identity not in (None, now):  # another job has taken the name, whose runs begin at 1
+            place = pieces.LogPosition()
+        identity = now
         for place, line in pieces.read(found, place, run if not follow else number):  # noqa: B020
             output.say(lines.as_json(line, job=job, run=place.piece.run) if as_json else lines.as_text(line))
         if not follow:
@@ -60,13 +64,16 @@ def printed(
     from rekindle.config import Config
 
     logger, printer = logging.getLogger("rekindle"), _Printer(log_format, spark_config)
-    level = logger.level
+    before = logger.level, logger.propagate
     logger.setLevel(Config.of(config).log_level.upper())
     logger.addHandler(printer)
+    # Once: py4j gives the root logger a handler of its own when a JVM has died.
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(printer)
+        level, logger.propagate = before
         logger.setLevel(level)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rekindle import notebook
 from rekindle.cli import output, terminal, views
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rekindle.results import JobResult
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 POLL_S = 0.5
 LINE_EVERY_MS = 5_000
@@ -50,10 +51,25 @@ def follow(handle: Followed, as_log: bool = False) -> JobResult:
     Args:
         as_log: what is shown is logged.
     """
-    with _display(handle, as_log) as (show, say), stop_on_signals(handle, say):
-        while (result := handle.wait(POLL_S)) is None:
-            show(handle.status())
+    result = None
+    try:
+        with _display(handle, as_log) as (show, say), stop_on_signals(handle, _unheard(say)):
+            while (result := handle.wait(POLL_S)) is None:
+                _unheard(show)(handle.status())
+    except OSError:  # a display that cannot be taken away
+        if result is None:
+            raise
     return result
+
+
+def _unheard(show: Callable[[T], None]) -> Callable[[T], None]:
+    """Show it if someone looks: a job outlives the terminal, the ``tee`` or the collector that it writes to."""
+
+    def shown(what: T) -> None:
+        with suppress(OSError):
+            show(what)
+
+    return shown
 
 
 def _display(handle: Followed, as_log: bool) -> AbstractContextManager[Display]:

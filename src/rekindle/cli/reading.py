@@ -12,12 +12,14 @@ from rekindle.cli import documents, output, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.cli.clock import clock
 from rekindle.errors import ControlError
-from rekindle.monitoring.facts import AT_WORK, SILENT, Now
+from rekindle.monitoring.facts import SILENT, Now
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.views import JobOverview, JobView
+from rekindle.storage.documents.runs import Identity
+from rekindle.storage.documents.status import AT_WORK, LOST
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.run_documents import LOST
+from rekindle.storage.run_documents import RunDocuments
 
 Answer = TypeVar("Answer")
 
@@ -33,9 +35,16 @@ CHECKPOINT_OLD, LAGS = 3, 4
 def job_storage(storage: str, job: str) -> JobStorage:
     """Return the documents of a job that exists; raise ``JOB_UNKNOWN`` otherwise."""
     found = JobStorage(open_store(storage), job)
-    if found.identity() is None:
-        raise ControlError("JOB_UNKNOWN", job=job, storage=storage)
+    known_identity(found, storage)
     return found
+
+
+def known_identity(found: RunDocuments, storage: str) -> Identity:
+    """Return the identity of a job; raise ``JOB_UNKNOWN`` where there is none, or none any more."""
+    identity = found.identity()
+    if identity is None:
+        raise ControlError("JOB_UNKNOWN", job=found.job, storage=storage)
+    return identity
 
 
 def watch(storage: str) -> Monitor:
@@ -154,10 +163,10 @@ def _say_status(view: JobView, now: Now) -> None:
     columns = output.width()
     fill, rest = output.bar(sys.stdout.encoding)
     line = view.overview
-    stale = line.state not in AT_WORK
-    output.say(
-        "\n".join(views.status_lines(documents.as_shown(line, now), clock().now_ms(), columns, fill, rest, stale=stale))
-    )
+    stale, now_ms = line.state not in AT_WORK, clock().now_ms()
+    if line.heartbeat_ms is not None and line.heartbeat_age_ms is not None and not stale:
+        now_ms = line.heartbeat_ms + line.heartbeat_age_ms  # its times are by the clock of the driver
+    output.say("\n".join(views.status_lines(documents.as_shown(line, now), now_ms, columns, fill, rest, stale=stale)))
     if line.heartbeat_age_ms is not None:
         output.say(f"last heartbeat {views.ago(line.heartbeat_age_ms)}")
     if now.result is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from rekindle.cli import output, scraping
 from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
 from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.errors import RekindleError, RestoreError
+from rekindle.runtime.signals import handled_by
 
 if TYPE_CHECKING:
     from rekindle.job import Job
@@ -34,6 +34,9 @@ _WRONG_COMMAND_LINE = (
     "MODE_UNKNOWN",
     "REWIND_TO_NOTHING",
 )
+
+_END_S = 10.0
+"""The longest time, in seconds, from a signal during the start to the end of the process."""
 
 
 @click.command(
@@ -165,21 +168,29 @@ def stdout_for_result(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let a Ctrl-C inside end the process, whatever Spark is doing: a job that starts has nothing to stop yet."""
+    """Let SIGTERM, SIGHUP and Ctrl-C inside end the process: a job that starts has nothing to stop yet.
+
+    A run that was claimed is recorded as CANCELED on the way out. Where that takes longer than `_END_S`, because Spark
+    or the storage hangs, and at a second signal, the process ends at once, and the run is LOST.
+    """
+    late = threading.Timer(_END_S, os._exit, [INTERRUPTED])
+    late.daemon = True
 
     def end(number: int, frame: FrameType | None) -> None:
+        if late.is_alive():
+            os._exit(INTERRUPTED)
+        late.start()
         # Not through sys.stderr: the signal may have interrupted a print.
         os.write(2, b"Interrupted while the job was starting; nothing was lost.\n")
-        os._exit(INTERRUPTED)
+        raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, end)
     try:
-        yield
+        with handled_by(end):
+            yield
+    except KeyboardInterrupt:
+        leave(INTERRUPTED)
     finally:
-        signal.signal(signal.SIGINT, before)
+        late.cancel()
 
 
 def _print(result: JobResult, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from rekindle.runtime.elapsed import system_clock
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from rekindle.storage.place import DEFAULT, VARIABLE
-from rekindle.upkeep.check import Checked, check_place, refuse_running, remove_orphans
+from rekindle.upkeep.check import Checked, check_place, refuse_change, remove_orphans
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.moving import copy_job
 
@@ -62,11 +62,10 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
         raise StorageError("STORAGE_MISSING", uri=path)
     removed: list[Orphan] = []
     if repair:
-        refuse_running(store, checked)
-        removed = checked.every_orphan
-        if removed:
-            confirm(f"{len(removed)} orphans in {store.location}", yes)
-            remove_orphans(store, checked)
+        refuse_change(store, checked)
+        if checked.every_orphan:
+            confirm(f"{len(checked.every_orphan)} orphans in {store.location}", yes)
+            removed = remove_orphans(store, checked)
     if as_json:
         output.as_json(_json(store.location, checked, removed))
     else:

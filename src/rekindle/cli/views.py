@@ -13,12 +13,11 @@ from rekindle.cli import output
 from rekindle.history.statistics import Summary
 from rekindle.monitoring import figures
 from rekindle.monitoring.checkpoint_views import CheckpointRow
-from rekindle.monitoring.facts import AT_WORK
 from rekindle.monitoring.monitor import UNREADABLE
 from rekindle.monitoring.views import JobOverview, RunView
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import Failure, InputStatus, Status, TaskStatusDocument
+from rekindle.storage.documents.status import AT_WORK, Failure, InputStatus, Status, TaskStatusDocument
 
 Json = dict[str, Any]
 

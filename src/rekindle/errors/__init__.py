@@ -46,7 +46,7 @@ class RekindleError(Exception):
         if condition.kind != self.kind:
             raise TypeError(f"{code} is a {condition.kind} error, not a {self.kind} error")
         self.code = code
-        parameters = {name: _HIDE(value) if isinstance(value, str) else value for name, value in parameters.items()}
+        parameters = {name: _shown(value) for name, value in parameters.items()}
         self.parameters = parameters
         self.message = condition.message.format(**parameters)
         self.next_step = condition.next_step.format(**parameters)
@@ -72,6 +72,10 @@ class RekindleError(Exception):
 
 def _rebuild(cls: type[RekindleError], code: str, parameters: dict[str, Any]) -> RekindleError:
     return cls(code, **parameters)
+
+
+def _shown(value: Any) -> Any:
+    return _HIDE(storable(value)) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:
@@ -132,9 +136,14 @@ class ProtocolError(RekindleError):
     kind = "protocol"
 
 
+def storable(text: str) -> str:
+    """Return a text as it can be stored: UTF-8 has no half of a surrogate pair, and foreign texts may have one."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def one_line(error: BaseException) -> str:
     """Return any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
-    words = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    words = next((line.strip() for line in storable(str(error)).splitlines() if line.strip()), "")
     if isinstance(error, RekindleError):
         return words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

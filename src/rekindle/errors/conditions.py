@@ -206,10 +206,13 @@ CONDITIONS: dict[str, Condition] = {
         ),
         DEDUPLICATION_UNSUPPORTED=(
             (
-                "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
+                "Task {task!r} uses dropDuplicatesWithinWatermark over input {source!r}, whose rows are not held by a "
                 "delay: its keys would be kept forever."
             ),
-            "Use dropDuplicates([..., event time]) or put the step after an unbounded source with a watermark alone.",
+            (
+                "Use dropDuplicates([..., event time]), or let a task do this step that reads nothing but an unbounded "
+                "source with a watermark."
+            ),
         ),
         TASK_BATCH_FRAME=(
             "Task {task!r} returned {returned}, not a streaming DataFrame.",
@@ -403,6 +406,16 @@ CONDITIONS: dict[str, Condition] = {
             (
                 "Check that the server runs, and the address, the topic or table, the user and the security settings. "
                 "A job that still runs tries again by itself; one that has ended resumes when it is run."
+            ),
+        ),
+        FILES_READ_TWICE=(
+            (
+                "Spark takes {path} for a pattern: a file that batch {batch} of task {task!r} has to read. It would "
+                "read the other files of the batch twice. Nothing of the batch was read."
+            ),
+            (
+                "Add .option('recursiveFileLookup', 'true') to that stream and run again: Spark then reads each file "
+                "once, also those in sub-folders. Or give files names without {{}}[]*?\\ from now on."
             ),
         ),
         FILE_UNREADABLE=(
@@ -739,8 +752,15 @@ CONDITIONS: dict[str, Condition] = {
             "A start from {path} takes back what sinks have committed since. {what}",
             "If you want that, repeat the command with --yes.",
         ),
+        FILE_LIST_DIFFERENT=(
+            "The job has another list of the files of source {source!r} than {path}.",
+            (
+                "Start from it in another storage, which takes the list over; or delete what this one has of the job "
+                "first: rekindle forget JOB"
+            ),
+        ),
         CHECKPOINT_REWOUND=(
-            "What {path} had committed was taken back: the sinks went back to a checkpoint before it.",
+            "What {path} had committed was taken back, or some of it: sinks went back to a checkpoint before it.",
             "Start from that checkpoint, or from one that was taken since.",
         ),
         FINISHED_BEHIND_UNFINISHED=(
@@ -819,6 +839,10 @@ CONDITIONS: dict[str, Condition] = {
         JOB_UNKNOWN=("There is no job {job!r} in {storage}.", "See: rekindle list --storage {storage}"),
         JOB_NOT_RUNNING=("The job {job!r} is not running ({state}).", "Start it: rekindle run JOBFILE"),
         JOB_RUNNING=("The job {job!r} is running.", "Stop it first: rekindle stop {job}"),
+        JOB_CHANGED=(
+            "The job {job!r} has run since it was looked at. Nothing was deleted.",
+            "Look again: the same command, while the job does not run.",
+        ),
         JOB_ALREADY_RUNNING=(
             "The job {job!r} is already running (run {run}, process {pid} on {host}).",
             "Stop it first: rekindle stop {job}",
@@ -988,7 +1012,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_REWIND_FAILED=(
             "Sink {sink!r} cannot go back to checkpoint {checkpoint}: {reason}",
-            "Correct its target yourself and add --allow-sink-ahead; or start from a later checkpoint.",
+            "Correct its target yourself, and start from the same checkpoint with --allow-sink-ahead.",
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared, but now it is neither there nor in the target.",

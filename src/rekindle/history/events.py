@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, storable
 from rekindle.history.log import EVENTS
 from rekindle.history.writer import LogWriter
 from rekindle.ids import SubtaskId
@@ -262,6 +262,7 @@ def _parameters(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _cut(text: str, letters: int) -> str:
     """Return a text, of a longer one the beginning and the end: of a trace both say something."""
+    text = storable(text)
     if len(text) <= letters:
         return text
     half = (letters - 5) // 2

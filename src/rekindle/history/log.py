@@ -120,6 +120,10 @@ def _newest_first(
 ) -> Iterator[tuple[int, tuple[Row, ...]]]:
     """Yield the number of the first row of each segment, and its rows that count; the newest segment comes first."""
     names, until = in_force(segments(storage, kind)), None
+    listed = {layout.history_segment(storage.job, kind.name, *name) for name in names}
+    for key in list(cache or ()):
+        if cache is not None and key[:2] == (storage.job, kind.name) and key[2] not in listed:
+            cache.pop(key, None)  # it was deleted; another thread may be here too
     for name in reversed(names):
         segment = _segment(storage, kind, name, cache if name != names[-1] else None)
         rows: tuple[Row, ...] = segment.rows if segment is not None else ()  # type: ignore[assignment] # the kind says

@@ -86,8 +86,8 @@ class LogWriter(Generic[Row]):
                 self._number, self._is_new = self._number + 1, True
                 self._first += len(self._rows)
                 self._rows, self._encoded = [], []
-            self._rows.append(self._waiting[0])
-            self._encoded.append(msgspec.json.encode(self._waiting.pop(0)))
+            self._encoded.append(msgspec.json.encode(self._waiting[0]))
+            self._rows.append(self._waiting.pop(0))
             self._changed = True
         self._write()
 

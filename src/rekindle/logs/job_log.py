@@ -232,6 +232,9 @@ def job_log(
     log.start()
     try:
         yield log
+    except KeyboardInterrupt:
+        _LOG.info("The start was interrupted.", extra={"job": storage.job})
+        raise
     except BaseException as error:
         _LOG.error("The driver has ended: %s", one_line(error), exc_info=error, extra={"job": storage.job})
         raise

@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Any
 
+from rekindle.errors import storable
+
 MESSAGE_LETTERS = 4_000
 TRACE_LETTERS = 16_000
 """Letters of the longest message, and of the longest trace: of what is longer the beginning and the end are kept."""
@@ -69,10 +71,8 @@ class LineMaker:
         )
 
     def _bounded(self, text: str, letters: int) -> str:
-        # Stored as UTF-8, which knows no half of a pair.
-        text = text.encode("utf-8", "replace").decode() if not text.isascii() and len(text) <= letters else text
         if len(text) <= letters:
-            return self._redact(text)
+            return self._redact(storable(text))
         half = letters // 2
         head, tail = text[:half], text[-half:]
         head = head[: max(head.rfind(" "), head.rfind("\n"), half - _EDGE)]
@@ -80,7 +80,7 @@ class LineMaker:
         tail = tail[min(found, default=_EDGE) :]
         left_out = len(text) - len(head) - len(tail)
         cut = f"{self._redact(head)} ... ({left_out:,} letters left out) ... {self._redact(tail)}"
-        return cut.encode("utf-8", "replace").decode()
+        return storable(cut)
 
     def _once(self, trace: str) -> str:
         if not trace:

@@ -117,9 +117,14 @@ class Emitter:
         """Send from now on."""
         self._thread.start()
 
-    def end(self, event: RunEvent) -> None:
-        """Send the last event, and wait for that a moment."""
-        self._end = event
+    def end(self, how: Result | str) -> None:
+        """Send the last event, and wait for that a moment.
+
+        Args:
+            how: the result; or the reason why there is none.
+        """
+        made = self._events
+        self._end = made.broken_off(system_clock(), how) if isinstance(how, str) else made.ended(how)
         self._over.set()
         self._thread.join(self._pauses.leave_s)
 
@@ -192,16 +197,16 @@ def emitting(
 
     What it yields is given the result, and returns it.
     """
-    send, events = transport(), None
+    send, emitter = transport(), None
     if send is not None:
         try:
-            events = make()
+            emitter = Emitter(send, make(), checkpoints, pauses)
         except Exception as error:
             _LOG.warning("No OpenLineage events: %s", one_line(error))
-    if send is None or events is None:
+    if emitter is None:
         yield lambda result: result
         return
-    emitter, results = Emitter(send, events, checkpoints, pauses), list[Result]()
+    results = list[Result]()
     emitter.start()
 
     def ended(result: Result) -> Result:
@@ -216,4 +221,4 @@ def emitting(
         raise
     finally:
         with suppress(Exception):
-            emitter.end(events.ended(results[0]) if results else events.broken_off(system_clock(), reason))
+            emitter.end(results[0] if results else reason)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rekindle.errors import ControlError
 from rekindle.progress.file_streams import read_file_stream
 from rekindle.runtime.leftovers import rewound
-from rekindle.shadowing.standing import FileLog, JobStanding, in_one_line
+from rekindle.shadowing.standing import FileLog, JobStanding, in_one_line, once
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Committed, Manifest
@@ -48,7 +48,8 @@ class Following:
             return []
         newest = layout.checkpoint(self.storage.job, self.manifests[-1].checkpoint)
         done = self.storage.read(layout.committed(newest), Committed) is not None
-        return self.manifests if done else self.manifests[:-1]
+        found = once(self.manifests)
+        return found if done else found[:-1]
 
     def whole(self) -> list[Manifest]:
         """Return those whose rows are in the sinks, all of them.

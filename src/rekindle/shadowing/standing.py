@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from math import inf
 from typing import Any
 
@@ -179,3 +180,18 @@ def in_one_line(
             kept, lineage = [one for one in kept if one.checkpoint <= back], manifest.lineage
         kept.append(manifest)
     return kept
+
+
+def once(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Leave out the checkpoints that failed although their manifest arrived: the next one names their transactions."""
+    return [one for one, later in zip_longest(manifests, manifests[1:]) if not _is_repeated(one, later)]
+
+
+def _is_repeated(manifest: Manifest, later: Manifest | None) -> bool:
+    named = _named(manifest)
+    return later is not None and later.lineage == manifest.lineage and bool(named) and named <= _named(later)
+
+
+def _named(manifest: Manifest) -> set[tuple[str, str, int, int]]:
+    of_sinks = manifest.transactions.items()
+    return {(sink, one.task, one.subtask, one.batch) for sink, transactions in of_sinks for one in transactions}

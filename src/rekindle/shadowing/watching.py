@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from rekindle.errors import RekindleError
+from rekindle.errors import ControlError, RekindleError
 from rekindle.shadowing.following import Following, standings
 from rekindle.shadowing.plan import ShadowPlan
 from rekindle.shadowing.standing import covered
@@ -74,10 +74,15 @@ class ShadowWatch:
         return (self._for_s is not None and waited_s >= self._for_s) or self._has_come()
 
     def _has_come(self) -> bool:
-        if self._until is None:
+        # A number may have no checkpoint: one that failed, or one before the cut.
+        if self._until is None or self._ours.last < self._until:
             return False
-        line = [one for one in self._ours.line(self._plan.since) if one.checkpoint <= self._until]
-        if not line or line[-1].checkpoint < self._until:
-            return False
+        upto = [one for one in self._ours.manifests if one.checkpoint <= self._until]
+        try:
+            line = [one for one in self._ours.line(self._plan.since) if one.checkpoint <= self._until]
+        except ControlError:
+            return True  # it was started from elsewhere: it never comes there in this line
+        if upto[-1:] == self._ours.manifests[-1:] and line[-1:] != upto[-1:]:
+            return False  # its rows may not be in the sinks yet
         ours = standings(self._plan.original, line[-1:], self._plan.names)
-        return covered(ours, standings(self._theirs.storage, self._theirs.whole()[-1:], {})) == 1
+        return covered(ours, standings(self._theirs.storage, self._theirs.whole()[-1:], {})) == len(ours)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from rekindle.errors import ControlError, RekindleError
@@ -15,11 +15,12 @@ from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.forwarding import innermost
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.run_documents import RUNNING
 from rekindle.storage.savepoints import default_folder
+from rekindle.storage.second_look import state_for_certain
 
 VERBS = ("checkpoint", "savepoint", "stop", "drain", "cancel")
 
@@ -74,9 +75,9 @@ class Actions:
         target = open_store(body.directory).location if body.directory else None
         if verb == "savepoint":
             target = target or default_folder(storage.store.location)
-            if storage.state() != RUNNING:
-                place = target
-                return self._start(None, lambda: savepoint_at_rest(storage, place))
+            place, state = target, state_for_certain(storage)
+            if state != RUNNING:
+                return self._start(None, lambda: savepoint_at_rest(storage, place, state))
         drain = verb == "drain"
         control = ControlRequest(
             verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
@@ -98,10 +99,10 @@ class Actions:
             future = self._asked.get(request)
         if future is None:
             raise ControlError("REQUEST_UNKNOWN", request=request, job=job_id)
-        try:
-            ending = future.result(timeout=max(wait_s, 0))
-        except TimeoutError:
+        wait([future], max(wait_s, 0))
+        if not future.done():
             return ActionAnswer(job=job_id, request=request, done=False)
+        ending = future.result()
         return ActionAnswer(
             job=job_id,
             request=request,

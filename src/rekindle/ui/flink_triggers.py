@@ -49,7 +49,7 @@ def _triggering(flink: Flink, verb: str) -> Callable[[Request], Awaitable[Respon
 def _body(data: bytes) -> TriggerBody:
     try:
         return msgspec.json.decode(data, type=TriggerBody) if data.strip() else TriggerBody()
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError("BODY_INVALID", reason=error) from error
 
 

@@ -9,11 +9,10 @@ from html import escape
 from typing import Any
 
 from rekindle.monitoring.views import EventView, GraphView, JobOverview, JobView, SubtaskView, VertexView
+from rekindle.storage.documents.status import AT_WORK
 from rekindle.ui.flink_names import TASK_STATES, job_id, job_state, task_state, vertex_id
 
 Json = dict[str, Any]
-
-_AT_WORK = ("RUNNING", "STOPPING")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class FlinkJob:
     @property
     def at_work(self) -> bool:
         """Return True if rates are those of now."""
-        return self.job.overview.state in _AT_WORK
+        return self.job.overview.state in AT_WORK
 
 
 def config(version: str, *, allow_actions: bool) -> Json:

@@ -13,9 +13,8 @@ from rekindle.errors import ControlError, RekindleError
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.monitoring.views import JobOverview, SubtaskView
+from rekindle.storage.documents.status import AT_WORK
 from rekindle.ui.flink_names import JOB_STATES, job_id, job_metrics, subtask_metrics
-
-_AT_WORK = ("RUNNING", "STOPPING")
 
 OF_JOB = {
     "rekindle_job_heartbeat_age_seconds": (
@@ -134,9 +133,9 @@ def _subtask(families: dict[str, GaugeMetricFamily], job: JobOverview, one: Subt
         "subtask_index": str(status.subtask),
         "host": job.host,
     }
-    for name, figure in subtask_metrics(one, at_work=job.state in _AT_WORK).items():
+    for name, figure in subtask_metrics(one, at_work=job.state in AT_WORK).items():
         _add(families, FLINK_TASK + name, f"Flink's {name}.", labels, figure)
-    for reader, size in (status.unread_bytes if job.state in _AT_WORK else {}).items():
+    for reader, size in (status.unread_bytes if job.state in AT_WORK else {}).items():
         _add(families, *UNREAD, {**labels, "reader": reader}, size)
 
 

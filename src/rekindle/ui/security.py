@@ -77,7 +77,7 @@ class Policy:
         return None
 
     def _is_own(self, host: str) -> bool:
-        if host in (*_OWN_NAMES, self.host, *self.allowed_hosts):
+        if host in {name.lower() for name in (*_OWN_NAMES, self.host, *self.allowed_hosts)}:
             return True
         # An address is no name that another site could let lead here.
         return self.reading_needs_token and _is_address(host)
