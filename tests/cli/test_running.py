@@ -325,6 +325,28 @@ def test_a_job_outlives_who_reads_its_progress_and_can_be_stopped_then(tmp_path:
     assert "bids  STOPPED" in output
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_job_runs_to_its_end_with_its_standard_streams_closed(tmp_path: Path, closed: str) -> None:
+    job = f"Job(JobResult(state='FINISHED')); open({str(tmp_path / 'seen')!r}, 'w').write('here'); print('printed')"
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *program(tmp_path, job)]
+
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "seen").read_text() == "here", "what was written there went nowhere else"
+    assert (" >&-" in f" {closed}") or "bids  FINISHED" in result.stdout
+
+
+def test_letters_that_the_terminal_lacks_are_spelled(tmp_path: Path) -> None:
+    job = "Job(JobResult(job='caf\\N{LATIN SMALL LETTER E WITH ACUTE}\\N{SNOWMAN}'))"
+    command = ["env", "PYTHONIOENCODING=latin-1", *program(tmp_path, job)]
+
+    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert "café\\u2603  FINISHED" in result.stdout.decode("latin-1")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_batch_run_which_cannot_be_stopped_is_cancelled_by_the_first(number: signal.Signals, tmp_path: Path) -> None:
     running = Running(tmp_path, "Job()", "--mode", "batch")

@@ -11,6 +11,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the ``rekindle`` command; end the process with an exit code (docs/cli.md)."""
+    from rekindle.cli.streams import make_usable
     from rekindle.cli.verbs import rekindle
 
+    make_usable()
     rekindle()

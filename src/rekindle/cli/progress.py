@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Protocol
 
 from rekindle import notebook
 from rekindle.cli import output, terminal, views
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rekindle.results import JobResult
 
 _LOG = logging.getLogger(__name__)
-T = TypeVar("T")
 
 POLL_S = 0.5
 LINE_EVERY_MS = 5_000
@@ -44,6 +43,8 @@ class Followed(Stoppable, Protocol):
 Display = tuple[Callable[[Status], None], Callable[[str], None]]
 """Shows a status; prints a message."""
 
+_NOTHING: Display = (lambda status: None, lambda message: None)
+
 
 def follow(handle: Followed, as_log: bool = False) -> JobResult:
     """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it.
@@ -51,25 +52,33 @@ def follow(handle: Followed, as_log: bool = False) -> JobResult:
     Args:
         as_log: what is shown is logged.
     """
-    result = None
-    try:
-        with _display(handle, as_log) as (show, say), stop_on_signals(handle, _unheard(say)):
-            while (result := handle.wait(POLL_S)) is None:
-                _unheard(show)(handle.status())
-    except OSError:  # a display that cannot be taken away
-        if result is None:
-            raise
+    with _outlived(_display(handle, as_log)) as (show, say), stop_on_signals(handle, say):
+        while (result := handle.wait(POLL_S)) is None:
+            show(handle.status())
     return result
 
 
-def _unheard(show: Callable[[T], None]) -> Callable[[T], None]:
-    """Show it if someone looks: a job outlives the terminal, the ``tee`` or the collector that it writes to."""
+@contextmanager
+def _outlived(display: AbstractContextManager[Display]) -> Iterator[Display]:
+    """Display it if someone looks: a job outlives the terminal, the ``tee`` or the collector that it writes to."""
+    drawn, (show, say) = ExitStack(), _NOTHING
+    with _unheard():
+        show, say = drawn.enter_context(display)
+    try:
+        yield _unheard()(show), _unheard()(say)
+    finally:
+        with _unheard():
+            drawn.close()
 
-    def shown(what: T) -> None:
-        with suppress(OSError):
-            show(what)
 
-    return shown
+@contextmanager
+def _unheard() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        pass
+    except Exception:
+        _LOG.debug("The progress cannot be shown", exc_info=True)
 
 
 def _display(handle: Followed, as_log: bool) -> AbstractContextManager[Display]:

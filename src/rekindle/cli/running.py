@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -220,5 +220,6 @@ def _print(result: JobResult, as_json: bool) -> None:
 def leave(code: int) -> NoReturn:
     """End the process now, whatever its other threads and Spark still do: Spark's JVM ends with it."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(OSError):  # no one reads it any more
+            stream.flush()
     os._exit(code)
