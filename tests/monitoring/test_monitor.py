@@ -254,6 +254,25 @@ def test_what_takes_long_to_read_is_read_for_a_tenth_of_the_time(world: World) -
     assert len(store.was_read) > read
 
 
+def test_while_an_answer_is_read_others_are_given_the_last_one_for_a_while(world: World) -> None:
+    monitor, clocks = _watch(world, world.store)
+    key, asked = ("key",), []
+
+    def ask(answer: str) -> str:
+        return monitor.watch.fresh(key, lambda: answer)
+
+    def read() -> str:
+        asked.extend([ask("second"), ask("second")])
+        clocks.pass_(60_000)
+        asked.append(ask("third"))
+        return "new"
+
+    assert ask("old") == "old"
+    clocks.pass_(2_000)
+    assert monitor.watch.fresh(key, read) == "new"
+    assert asked == ["old", "old", "third"]
+
+
 def test_a_second_look_reads_the_history_only_where_something_is_new(world: World) -> None:
     written = world.healthy("job")
     written.status = replace(written.status, newest=None)  # an older version wrote it

@@ -14,6 +14,7 @@ from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.monitoring.patience import PatientStore
 from rekindle.storage.local import LocalStore
+from rekindle.storage.port import NotFound
 from tests.ui.kit import Counting
 from tests.ui.world import World
 
@@ -87,7 +88,9 @@ class Hangs(LocalStore):
         self.asked = threading.Semaphore(0)
 
     def read(self, path: str) -> bytes:
-        """Return the bytes, or refuse, in the end."""
+        """Return the bytes, or refuse, in the end; of other jobs at once."""
+        if path.startswith("other/"):
+            return super().read(path)
         self.calls += 1
         self.asked.release()
         self.may_answer.wait()
@@ -96,12 +99,12 @@ class Hangs(LocalStore):
         return super().read(path)
 
 
-def later(store: PatientStore) -> threading.Thread:
+def later(store: PatientStore, path: str = "a") -> threading.Thread:
     """Ask in a thread of its own."""
 
     def ask() -> None:
-        with suppress(StorageError):
-            store.read("a")
+        with suppress(StorageError, NotFound):
+            store.read(path)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
@@ -116,8 +119,14 @@ def test_a_storage_that_hangs_holds_up_few_and_answers_again_when_it_is_back(tmp
     within.asked.acquire()
 
     now[0] = patience.SLOW_S + 1
-    waiting += [later(store) for _ in range(patience.MOST - 1)]
+    half = patience.MOST // 2
+    waiting += [later(store) for _ in range(half - 1)]
     for _ in waiting[1:]:
+        within.asked.acquire()
+    with pytest.raises(StorageError, match="has not answered for 3 s"):
+        store.read("a")  # as many wait as may about one job
+    waiting += [later(store, f"{number}/a") for number in range(half)]
+    for _ in waiting[half:]:
         within.asked.acquire()
     with pytest.raises(StorageError, match="has not answered for 3 s"):
         store.names("")  # as many wait as may
@@ -148,3 +157,24 @@ def test_a_storage_that_says_late_that_it_is_away_is_asked_again_only_after_a_wh
     within.refuses = False
     (tmp_path / "a").write_bytes(b"1")
     assert store.read("a") == b"1"
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_job_whose_documents_hang_does_not_take_the_others_with_it(tmp_path: Path, refuses: bool) -> None:
+    within, now = Hangs(str(tmp_path), refuses=refuses), [0.0]
+    store = PatientStore(within, elapsed_s=lambda: now[0])
+    waiting = [later(store)]
+    within.asked.acquire()
+    now[0] = 1.0
+    with pytest.raises(NotFound):  # which is an answer, too
+        store.read("other/status.json")
+
+    now[0] = patience.PATIENCE_S + 1
+    if refuses:
+        within.may_answer.set()
+        waiting[0].join(60)
+    with pytest.raises(StorageError, match="timed out" if refuses else "has not answered for 11 s"):
+        store.read("a")
+    with pytest.raises(NotFound):
+        store.read("other/status.json")
+    within.may_answer.set()

@@ -32,6 +32,22 @@ def test_one_damaged_job_hides_no_other(tmp_path, serve) -> None:
     assert (found["bad"]["state"], found["bad"]["error"]["code"]) == ("UNREADABLE", "OBJECT_CORRUPT")
 
 
+def test_of_a_job_that_cannot_be_read_any_more_no_figure_is_exported_but_its_state(tmp_path: Path) -> None:
+    world = World(str(tmp_path))
+    world.healthy("bad")
+    client = TestClient(application(Monitors([world.store]), Policy()), base_url="http://127.0.0.1")
+    before = client.get("/metrics").text
+    assert "rekindle_job_rows_in{" in before
+    (tmp_path / layout.run("bad", 2)).write_text("{")
+
+    monitors = Monitors([world.store])
+    client = TestClient(application(monitors, Policy()), base_url="http://127.0.0.1")
+    found = client.get("/metrics").text
+
+    of_job = {line.partition("{")[0] for line in found.splitlines() if 'job_name="bad"' in line}
+    assert of_job == {"rekindle_job_state"}
+
+
 BROKEN = {
     "cut off": b'{"format": 1, "run',
     "not text": b"\xff\xfe\0{}",

@@ -12,7 +12,6 @@ import click
 from rekindle.cli import output
 from rekindle.cli.app import command_line, example, version, with_json
 from rekindle.errors import ConfigError
-from rekindle.storage.open import open_store
 from rekindle.storage.place import DEFAULT, VARIABLE, location_of
 
 TOKEN = "REKINDLE_UI_TOKEN"  # noqa: S105 # its name
@@ -62,7 +61,7 @@ def ui(
     """
     try:
         from rekindle.monitoring.monitors import Monitors
-        from rekindle.monitoring.patience import PatientStore
+        from rekindle.monitoring.patience import PatientStores
         from rekindle.ui.security import Policy, is_loopback
         from rekindle.ui.server import application, listen, serve
     except ModuleNotFoundError as error:
@@ -71,7 +70,8 @@ def ui(
             raise
         raise ConfigError("UI_MISSING", verb="ui", module=missing) from error
     with command_line():
-        stores = [open_store(uri) for uri in storages or [location_of(None)]]
+        opened = PatientStores()
+        stores = [opened(uri) for uri in storages or [location_of(None)]]
         token, made = _token(token_file), False
         if token is None and not is_loopback(host):
             raise ConfigError("UI_TOKEN_MISSING", host=host)
@@ -79,7 +79,7 @@ def ui(
         token, made = secrets.token_urlsafe(24), True
     policy = Policy(host=host, allowed_hosts=allowed_hosts, allow_actions=allow_actions, token=token)
     listener = listen(host, port)
-    monitors = Monitors([PatientStore(store) for store in stores])
+    monitors = Monitors(stores, opened)
     monitors.warm_up(_PATIENCE_S)
     address = _address(listener, host)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rekindle.errors import ControlError
@@ -10,6 +11,8 @@ from rekindle.history.statistics import Summary
 from rekindle.monitoring import checkpoint_views, checkpoints
 from rekindle.monitoring.checkpoints import Checkpoints
 from rekindle.monitoring.watch import Watch
+from rekindle.storage.open import open_store
+from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
     from rekindle.monitoring.contents import ContentsView
@@ -18,8 +21,9 @@ if TYPE_CHECKING:
 class JobCheckpoints:
     """The checkpoints of each job of a storage."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, opened: Callable[[str], Store] = open_store) -> None:
         self._watch = watch
+        self._opened = opened
 
     def newest(self, name: str, limit: int = 50) -> checkpoint_views.CheckpointsView:
         """Return the overview of the checkpoints, and the newest ones."""
@@ -59,7 +63,7 @@ class JobCheckpoints:
         place = path.savepoint if savepoint else path.path
         if place is None:
             raise ControlError("CHECKPOINT_NOT_KNOWN", job=name, checkpoint=checkpoint)
-        return contents(find_origin(place), place)
+        return contents(find_origin(place, self._opened), place)
 
     def _checkpoints(self, name: str) -> Checkpoints:
         return self._watch.fresh(("checkpoints", name), lambda: Checkpoints(*self._watch.now(name)))

@@ -20,6 +20,7 @@ from rekindle.monitoring.watch import Watch
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_documents import place
 from rekindle.storage.job_storage import may_be_a_job
+from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
 
 _LOG = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Monitor:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         elapsed_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
         at_once: int = 16,
+        opened: Callable[[str], Store] = open_store,
     ) -> None:
         """Watch `store`.
 
@@ -46,6 +48,7 @@ class Monitor:
             index: which of the storages it is.
             prefix: what the ids of its jobs begin with.
             at_once: how many jobs are read at the same time, where each look is a request.
+            opened: opens the places of savepoints.
         """
         self.store = store
         self.index = index
@@ -54,7 +57,7 @@ class Monitor:
         self._now_ms = now_ms
         self.watch = Watch(store, now_ms, elapsed_ms)
         self.history = JobHistory(self.watch)
-        self.checkpoints = JobCheckpoints(self.watch)
+        self.checkpoints = JobCheckpoints(self.watch, opened)
 
     # -- all jobs -----------------------------------------------------------------------------------------------------
 
@@ -102,6 +105,7 @@ class Monitor:
             id=f"{self._prefix}{name}",
             job=name,
             storage=self.index,
+            identity=self.watch.identity_of(name),
             state=UNREADABLE,
             error=error_view(found.to_json()),
         )

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from rekindle.errors import ControlError, RekindleError
 from rekindle.monitoring import views
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.overviews import error_view
+from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
 
 
 class Monitors:
-    """Several storages: where there is more than one, the id of a job is ``<storage>~<job>``."""
+    """Several storages: where there is more than one, the id of a job is ``<storage>~<job>``.
 
-    def __init__(self, stores: list[Store]) -> None:
+    Args:
+        opened: opens the places of savepoints.
+    """
+
+    def __init__(self, stores: list[Store], opened: Callable[[str], Store] = open_store) -> None:
         several = len(stores) > 1
-        self.all = [Monitor(store, i, f"{i}~" if several else "") for i, store in enumerate(stores)]
+        self.all = [Monitor(store, i, f"{i}~" if several else "", opened=opened) for i, store in enumerate(stores)]
         self._several = several
 
     def warm_up(self, patience_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ _TIMES = 10
 """An answer is good for this many times the time that it took to read, if that is longer: thousands of jobs, or a slow
 storage, are read for a tenth of the time, however often they are looked at."""
 
+_LONGEST_MS = 30_000
+"""But no longer than this, or than twice that time."""
 
 _MOST = 100_000
 """Answers that are remembered at most."""
@@ -34,6 +37,8 @@ class Watch:
         self._facts: dict[str, JobFacts] = {}
         #: of each, until when it is good
         self._answers: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._being_read: set[tuple[Any, ...]] = set()
+        self._lock = threading.Lock()
 
     def known(self, name: str) -> JobFacts:
         """Return what is known of a job; ``JOB_UNKNOWN`` where there is none."""
@@ -64,18 +69,29 @@ class Watch:
         return facts, now
 
     def fresh(self, key: tuple[Any, ...], read: Callable[[], Answer]) -> Answer:
-        """Return the answer of a moment ago, or read it."""
+        """Return the answer of a moment ago, or read it; meanwhile others are given the last one for a while."""
         now_ms = self._elapsed_ms()
-        found = self._answers.get(key)
-        if found is not None and now_ms < found[0]:
-            answer: Answer = found[1]
-            return answer
-        answer = read()
+        with self._lock:
+            found = self._answers.get(key)
+            if found is not None and now_ms < found[0] + (_LONGEST_MS if key in self._being_read else 0):
+                answer: Answer = found[1]
+                return answer
+            self._being_read.add(key)
+        try:
+            answer = read()
+        finally:
+            self._being_read.discard(key)
         took_ms = self._elapsed_ms() - now_ms
-        self._answers[key] = (now_ms + max(_FRESH_MS * self.store.pace, _TIMES * took_ms), answer)
+        good_ms = max(_FRESH_MS * self.store.pace, min(_TIMES * took_ms, max(_LONGEST_MS, 2 * took_ms)))
+        self._answers[key] = (now_ms + good_ms, answer)
         if len(self._answers) > _MOST:
             self._answers.clear()
         return answer
+
+    def identity_of(self, name: str) -> str:
+        """Return the id of a job that was read before; empty where it was not."""
+        facts = self._facts.get(name)
+        return facts.identity.id if facts is not None else ""
 
     def forget_all_but(self, names: Collection[str]) -> None:
         """Forget all jobs except these: the others are gone."""

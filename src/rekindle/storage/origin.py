@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -102,20 +102,24 @@ class Origin:
         return layout.source(self.manifest.job, uid)
 
 
-def find_origin(path: str) -> Origin:
+def find_origin(path: str, opened: Callable[[str], Store] = open_store) -> Origin:
     """Find the checkpoint or savepoint at the absolute `path`.
+
+    Args:
+        opened: opens a place.
 
     Raises:
         RestoreError: ``CHECKPOINT_UNKNOWN``.
     """
-    root = open_store(path).location.rstrip("/")
+    root = opened(path).location.rstrip("/")
     parent, _, name = root.rpartition("/")
-    manifest = read_manifest(open_store(parent or "/"), name)
+    store = opened(parent or "/")
+    manifest = read_manifest(store, name)
     if manifest.savepoint:
-        return Origin(store=open_store(parent or "/"), folder=name, manifest=manifest)
+        return Origin(store=store, folder=name, manifest=manifest)
     # <storage>/<job>/checkpoints/<id>: what it names lies in place.
     storage = parent.rsplit("/", 2)[0]
-    return Origin(store=open_store(storage or "/"), folder="", manifest=manifest)
+    return Origin(store=opened(storage or "/"), folder="", manifest=manifest)
 
 
 def check_is_whole(origin: Origin) -> None:

@@ -171,7 +171,7 @@ ROUTES = (
     ),
     Route(
         "/jobs/{job}/rates",
-        "How quick each subtask was, a sample every ten seconds, the oldest first.",
+        "How quick each subtask was, a sample every ten seconds while something changes, the oldest first.",
         views.RatesView,
         _of_job(lambda one, name, request: one.history.rates(name, number(request, "since", 0))),
         (_SINCE,),

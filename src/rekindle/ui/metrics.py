@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from rekindle.errors import ControlError, RekindleError
-from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.monitor import UNREADABLE, Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.monitoring.views import JobOverview, SubtaskView
 from rekindle.storage.documents.status import AT_WORK
@@ -114,6 +114,8 @@ def _job(families: dict[str, GaugeMetricFamily], job: JobOverview, storage: str)
             {**labels, "state": state},
             float(job.state == state),
         )
+    if job.state == UNREADABLE:  # its figures are not known: a counter that falls to 0 would count all again
+        return
     for name, (text, field) in OF_JOB.items():
         value = getattr(job, field)
         _add(families, name, text, labels, None if value is None else value / 1_000)

@@ -5,21 +5,22 @@ import uPlot from "../vendor/uplot.js";
 
 const HEIGHT = 118;
 
-/** Samples that are further apart than this have a gap between them: there was no driver. */
-const GAP_MS = 35_000;
+/** A driver writes no sample for as long as nothing changes, but for no longer than this. */
+export const AT_REST_MS = 600_000;
+const GAP_MS = AT_REST_MS + 60_000;
 
-/** Columns for uPlot, with an empty point in each gap. */
+/** Columns for uPlot, with an empty point in each gap: there was no driver, or another one. */
 function aligned(samples, series) {
   const columns = [[], ...series.map(() => [])];
   let before;
   for (const sample of samples) {
-    if (before !== undefined && sample.time_ms - before > GAP_MS) {
-      columns[0].push((before + 1000) / 1000);
+    if (before && (sample.run !== before.run || sample.time_ms - before.time_ms > GAP_MS)) {
+      columns[0].push((before.time_ms + 1000) / 1000);
       for (const column of columns.slice(1)) column.push(null);
     }
     columns[0].push(sample.time_ms / 1000);
     series.forEach(({ value }, i) => columns[i + 1].push(value(sample) ?? null));
-    before = sample.time_ms;
+    before = sample;
   }
   return columns;
 }

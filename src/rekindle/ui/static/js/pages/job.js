@@ -1,6 +1,6 @@
 // One job: its head, its tabs, and what stands in the first of them.
 import { useApi } from "../api.js";
-import { Chart } from "../chart.js";
+import { AT_REST_MS, Chart } from "../chart.js";
 import * as format from "../format.js";
 import * as model from "../model.js";
 import { JobGraph } from "../graph.js";
@@ -233,17 +233,21 @@ const SPANS = [
 
 function Rates({ job, path }) {
   const [minutes, choose] = useState(15);
-  // The moment from which rows are wanted must not change with each reading.
   // A job that is over shows its last minutes.
   const end = job.ended_ms ?? (isBad(job.state) ? job.heard_ms : null);
-  const since = useMemo(() => Math.floor(((end ?? now()) + job.ahead_ms - minutes * 60_000) / 10_000) * 10_000, [minutes, end, Math.round(job.ahead_ms / 60_000)]);
-  const state = useApi(`${path}/rates?since=${since}`, 5000);
+  // The moment from which rows are wanted must not change with each reading: it moves by a tenth of the span.
+  const step = minutes * 6_000;
+  const since = Math.floor(((end ?? now()) + Math.round(job.ahead_ms / 60_000) * 60_000) / step) * step - minutes * 60_000;
+  const read = useApi(`${path}/rates?since=${since - AT_REST_MS}`, 5000);
+  const last = useRef({});
+  if (read.data || last.current.path !== path) last.current = { path, state: read };
+  const state = read.error ? read : last.current.state;
   const span = html`<${Segments} label="Span of the charts" options=${SPANS} value=${minutes} onChange=${choose} />`;
   return html`<${Panel} title="Rates" id="rates" right=${span} flush>
     <${Loaded} state=${state}>
       ${({ samples }) =>
         samples.length < 2
-          ? html`<${Empty} title="Nothing was measured in this time.">A running job writes a sample every ten seconds.<//>`
+          ? html`<${Empty} title="Nothing was measured in this time.">A running job writes a sample every ten seconds, and every ten minutes while nothing changes.<//>`
           : html`<${Charts} samples=${samples} minutes=${minutes} ahead=${job.ahead_ms} alive=${!job.ended_ms && !isBad(job.state)} />`}
     <//>
   <//>`;
