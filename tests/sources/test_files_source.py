@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,14 @@ def test_a_path_with_nothing_there_is_named(tree) -> None:
     for missing in (f"{root}/nothing", f"{root}/x*/b*", f"{root}/x/a/b"):
         found = code(Files([f"{root}/x", missing]).list_files)
         assert found == ("PATH_MISSING", {"source": "files", "path": missing})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_name_that_is_not_utf8_is_refused_and_shown(tree) -> None:
+    root = tree("a.json")
+    (root / os.fsdecode(b"caf\xe9.json")).write_text("{}")
+    found, parameters = code(lambda: Files(str(root)).list_files("history"))
+    assert (found, parameters["path"]) == ("FILE_UNREADABLE", f"{root}/caf\N{REPLACEMENT CHARACTER}.json")
 
 
 def test_a_path_without_files_to_read_is_named_with_its_source(tree) -> None:

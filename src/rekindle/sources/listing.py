@@ -32,6 +32,8 @@ _TIME = re.compile(
     r"(\d{4})-(\d\d?)(?:-(\d\d?))?(?:[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d{1,6}))?)?)?\s*(Z|UTC|[+-]\d\d:\d\d)?"
 )
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
+"""A byte of a file name that is not UTF-8, as Python has it. An address can have none of them."""
 
 
 class Listing(NamedTuple):
@@ -103,6 +105,9 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
             found = {path: file for path, file in found.items() if os.path.dirname(path) == file.root}
     if not found:
         raise InputError("PATH_EMPTY", source=uid, path=", ".join(paths))
+    if (odd := next(filter(_NOT_UTF8.search, found), None)) is not None:
+        shown = odd.encode(errors="surrogateescape").decode(errors="replace")
+        raise InputError("FILE_UNREADABLE", source=uid, path=shown, reason="its name is not UTF-8")
     files = tuple(
         FrozenFile(path=uri_of(path), size=file.size, version=file.version or None)
         for path, file in sorted(found.items())
