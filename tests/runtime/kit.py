@@ -23,7 +23,7 @@ from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.orphans import Orphans
 from rekindle.runtime.pauses import Pauses
-from rekindle.runtime.retention import Retention
+from rekindle.runtime.retention import RUNS, Retention
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
@@ -114,11 +114,11 @@ class World:
         runners = {SubtaskId(TASK, 0): runner}
         return Checkpointing(context, runners, splits={}, custom={}, finished={}, orphans=orphans)
 
-    def retention(self) -> Retention:
+    def retention(self, runs: int = RUNS) -> Retention:
         """The deletions of the newest run."""
         context, runner = self.context, self.runner
         assert context is not None and runner is not None, "no run has begun"
-        return Retention(context.storage, context.run, {SubtaskId(TASK, 0): runner})
+        return Retention(context.storage, context.run, {SubtaskId(TASK, 0): runner}, runs)
 
     def post(self, event: e.Event) -> None:
         """Report an event to the driver of the newest run, as its tasks do."""

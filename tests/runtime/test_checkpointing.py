@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -268,6 +269,27 @@ def test_a_damaged_manifest_keeps_what_it_may_pin_and_goes_when_its_time_has_com
     retention.discard_older(c.DiscardOlder(keep=1))
 
     assert world.storage.checkpoints() == [3]
+    handle.cancel()
+
+
+def test_old_runs_go_though_the_place_of_a_claimed_savepoint_is_away_for_good(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    for _ in range(4):
+        handle = world.start(**NEVER)
+        handle.checkpoint()
+        if world.storage.run(4) is None:
+            handle.stop()
+            ended(handle)
+    lineage = world.storage.lineage()
+    assert lineage is not None
+    claimed = replace(lineage, claimed=True, restored_from="nowhere://savepoint")
+    world.storage.replace(layout.lineage(JOB, 1), claimed)
+
+    with pytest.raises(StorageError, match="STORAGE_SCHEME_UNSUPPORTED"):
+        world.retention(runs=1).discard_older(c.DiscardOlder(keep=1))
+
+    left = [number for number in range(1, 5) if world.storage.run(number) is not None]
+    assert left == [1, 2, 4], "the first has opened the lineage, and the next one shows that it is not the newest"
     handle.cancel()
 
 

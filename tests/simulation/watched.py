@@ -8,6 +8,7 @@ from collections.abc import Collection
 from rekindle.history import log
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import last_begun
 
 
 def check_history(storage: JobStorage, cut_off: Collection[int] = (), too_late: Collection[int] = ()) -> None:
@@ -44,7 +45,7 @@ def check_history(storage: JobStorage, cut_off: Collection[int] = (), too_late: 
     assert ended == Counter(dict.fromkeys(ended, 1)), f"ended twice: {ended}"
     # One that died right after its result has no other run that would write it down.
     assert set(started) - set(ended) <= {max(started)}, f"began {set(started)}, ended {set(ended)}"
-    begun, _ = storage.last_begun()
+    begun, _ = last_begun(storage)
     assert begun is not None
     # One that was cut off between its result and its first row has no other run that would write down that it began.
     is_silent = begun.run in cut_off and storage.result(begun.run) is not None

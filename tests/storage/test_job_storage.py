@@ -23,6 +23,7 @@ from rekindle.storage.documents.status import CREATED, LOST, RUNNING, Status
 from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.liveness import Process, this_process
+from rekindle.storage.run_documents import last_begun
 from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
 
@@ -217,15 +218,15 @@ def test_a_claim_takes_back_what_an_earlier_heartbeat_says_and_no_other(storage:
 
 
 def test_a_run_that_ended_before_it_began_does_not_count(storage: JobStorage) -> None:
-    assert storage.last_begun() == (None, None)
+    assert last_begun(storage) == (None, None)
     for number in (1, 2, 3):
         storage.fence.claim(make_run(number))
     finished = Result(run=1, state="FINISHED", ended_ms=0)
     storage.create(layout.result("job", 1), finished)
-    assert storage.last_begun() == (make_run(3), None)
+    assert last_begun(storage) == (make_run(3), None)
     storage.create(layout.result("job", 3), Result(run=3, state="FAILED", ended_ms=0, began=False))
-    assert storage.last_begun() == (make_run(2), None)
-    assert storage.last_begun(before=2) == (make_run(1), finished)
+    assert last_begun(storage) == (make_run(2), None)
+    assert last_begun(storage, before=2) == (make_run(1), finished)
 
 
 def test_results_are_not_taken_for_runs(storage: JobStorage) -> None:

@@ -111,6 +111,8 @@ class World:
         self.now_ms = now_ms or time.time_ns() // 1_000_000
         self.checkpoints = checkpoints
         self.jobs: dict[str, Written] = {}
+        #: those that start: the last sign of life of each
+        self.starting: dict[str, Run] = {}
 
     def everything(self) -> World:
         """One job of each kind."""
@@ -211,7 +213,8 @@ class World:
         """A job whose driver has not beaten yet: Spark starts."""
         storage = JobStorage(self.store, name)
         storage.create(layout.identity(name), Identity(job=name, created_ms=self.now_ms, id="0000"))
-        storage.fence.claim(Run(run=1, started_ms=self.now_ms, lineage=1, **this_process()._asdict()))
+        run = self.starting[name] = Run(run=1, started_ms=self.now_ms, lineage=1, **this_process()._asdict())
+        storage.fence.claim(run)
         return storage
 
     # -- how they are written -----------------------------------------------------------------------------------------
@@ -537,6 +540,9 @@ class World:
             if written.beats:
                 written.status = replace(written.status, beat=written.status.beat + 1, written_ms=now_ms)
                 written.storage.replace(layout.status(written.storage.job), written.status)
+        for name, run in self.starting.items():
+            self.starting[name] = replace(run, beat=run.beat + 1)
+            JobStorage(self.store, name).replace(layout.status(name, begun=False), self.starting[name])
 
 
 def _newest(completed: Sequence[CheckpointRecord], rates: Sequence[RateSample]) -> Newest:

@@ -54,10 +54,22 @@ def rewound(storage: JobDocuments, checkpoint: int) -> Rewound | None:
     return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
 
 
+def _went_back_to(storage: RunDocuments, checkpoint: int) -> int | None:
+    """Return the checkpoint to which the sinks have gone back from a later one; None: they have not.
+
+    The lineages say so for as long as there is a job: a savepoint may outlive its checkpoint's documents.
+    """
+    places = ((one.restored_checkpoint, one.rewound_from) for one in storage.lineages())
+    return min(
+        (to for to, newest in places if to is not None and newest is not None and to < checkpoint <= newest),
+        default=None,
+    )
+
+
 def may_be_rewound(storage: RunDocuments, checkpoint: int) -> bool:
     """Return True if the commits of a checkpoint were taken back, or a start has begun to do that."""
     folder = layout.checkpoint(storage.job, checkpoint)
-    return storage.went_back_to(checkpoint) is not None or any(
+    return _went_back_to(storage, checkpoint) is not None or any(
         storage.store.exists(layout.rewound(folder, by_all=by_all)) for by_all in (True, False)
     )
 
@@ -95,7 +107,7 @@ def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: st
     covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
     for sink, last in newest.last_commits.items():
         # Also before the lineage is there: then a start has marked it and was killed.
-        taken_back, gone_back = rewound(storage, last), storage.went_back_to(last)
+        taken_back, gone_back = rewound(storage, last), _went_back_to(storage, last)
         committed = min(last if taken_back is None else taken_back.to, last if gone_back is None else gone_back)
         if committed > covered:
             raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)

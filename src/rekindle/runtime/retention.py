@@ -22,7 +22,6 @@ from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import dispose_claimed
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 
 RUNS = 200
@@ -61,12 +60,19 @@ class _Needs(NamedTuple):
 
 
 class Retention:
-    """The deletions of one run; each checks the fence first (`SteppedStore`)."""
+    """The deletions of one run; each checks the fence first (`SteppedStore`).
 
-    def __init__(self, storage: CheckpointDocuments, run: Run, runners: Mapping[SubtaskId, TaskRunner]) -> None:
+    Args:
+        runs: the number of runs that are kept.
+    """
+
+    def __init__(
+        self, storage: CheckpointDocuments, run: Run, runners: Mapping[SubtaskId, TaskRunner], runs: int = RUNS
+    ) -> None:
         self._storage = storage
         self._run = run
         self._runners = runners
+        self._runs = runs
         self._worker = Worker("retention")
         self._last: c.DiscardOlder | None = None
         #: checkpoint that is retained → what it needs
@@ -121,12 +127,10 @@ class Retention:
         """
         if not self._may_own or ours < keep:
             return
-        folder = layout.lineages(self._storage.job)
-        for number in self._storage.numbers(folder):
-            lineage = self._storage.read(layout.lineage(self._storage.job, number), Lineage)
-            if lineage is not None and lineage.claimed and lineage.restored_from is not None:
+        for lineage in self._storage.lineages():
+            if lineage.claimed and lineage.restored_from is not None:
                 self._storage.fence.check(self._run.run)
-                dispose_claimed(lineage.restored_from, lineage.restored_checkpoint)
+                dispose_claimed(lineage.restored_from, lineage.restored_checkpoint, lineage.restored_ms)
         self._may_own = False
 
     def _forget_runs(self, kept: list[_Needs]) -> None:
@@ -140,7 +144,7 @@ class Retention:
             return
         # A lineage has the number of the run that has opened it.
         opened = {self._run.lineage, *(needs.lineage for needs in kept)}
-        self._storage.fence.forget(RUNS, {*opened, *(needs.run for needs in kept)})
+        self._storage.fence.forget(self._runs, {*opened, *(needs.run for needs in kept)})
         self._older_runs = False
 
     def _forget_checkpoints(self, order: c.DiscardOlder) -> list[_Needs]:

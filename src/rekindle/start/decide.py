@@ -38,6 +38,7 @@ from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, this_process
 from rekindle.storage.origin import Origin, check_is_whole, find_origin
+from rekindle.storage.run_documents import last_begun
 from rekindle.storage.savepoints import find_savepoint
 from rekindle.storage.second_look import gives_a_sign
 
@@ -101,7 +102,7 @@ class Decider:
         if claimed is None and not only_looks:
             self._refuse_second_driver()
         newest, lineage = storage.latest_run(), storage.lineage()
-        run, result = storage.last_begun(before=claimed)
+        run, result = last_begun(storage, before=claimed)
         checkpoint = newest_checkpoint(storage)
         if lineage is not None and self._came_to_nothing(lineage, run):
             lineage = None

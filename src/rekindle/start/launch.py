@@ -49,6 +49,7 @@ from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
+from rekindle.storage.reserve import keep_reserve
 from rekindle.storage.run_ends import RunEnds
 
 
@@ -146,7 +147,7 @@ class Launch:
         engine.check_reaches((self._store.location, *self._reached()))
         identity = identify(storage, self._clock())
         with suppress(StorageError):
-            storage.keep_reserve()
+            keep_reserve(storage.store, storage.job)
         engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))
         claiming = Claiming(
             storage,
@@ -275,6 +276,7 @@ class Launch:
             restored_from=run.restore_from,
             claimed=run.claim,
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
+            restored_ms=origin.manifest.completed_ms if origin else None,
             rewound_from=max(self.storage.numbers_used(), default=None) if self._decided.rewind is not None else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},

@@ -39,6 +39,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import last_begun
 
 
 def preview(
@@ -58,7 +59,7 @@ def preview(
         RestoreError: this start is refused.
         StorageError: the storage cannot be read.
     """
-    last, _ = storage.last_begun()
+    last, _ = last_begun(storage)
     running = last.run if last is not None and storage.state() == RUNNING else None
     decided = decider.decide(only_looks=True)
     decision = decided.decision

@@ -40,9 +40,16 @@ class Disposal:
         if self.shadow_of is None and not self._is_begun() and not read_manifest(self._store, self._name).savepoint:
             raise RestoreError("SAVEPOINT_EXPECTED", path=self.path)
 
-    def is_of(self, checkpoint: int | None) -> bool:
-        """Return True if the savepoint was made of this checkpoint, or its deletion has begun."""
-        return self._is_begun() or read_manifest(self._store, self._name).checkpoint == checkpoint
+    def is_of(self, checkpoint: int | None, completed_ms: int | None) -> bool:
+        """Return True if the savepoint was made of this checkpoint, or its deletion has begun.
+
+        Args:
+            completed_ms: when the savepoint was completed, by its manifest; None: an older version did not note it.
+        """
+        if self._is_begun():
+            return True
+        manifest = read_manifest(self._store, self._name)
+        return manifest.checkpoint == checkpoint and completed_ms in (None, manifest.completed_ms)
 
     def run(self) -> None:
         """Delete the savepoint or the folder."""
@@ -78,15 +85,17 @@ def _marked(store: Store, folder: str) -> str | None:
     return str(found["job"]) if isinstance(found, dict) and found.get("kind") == _SHADOW else None
 
 
-def dispose_claimed(path: str, checkpoint: int | None) -> None:
+def dispose_claimed(path: str, checkpoint: int | None, completed_ms: int | None) -> None:
     """Delete the savepoint at `path` that was made of this checkpoint; leave anything else that is there now.
+
+    Another job's savepoint that has been moved to this path may have the same number, but not the same time.
 
     Raises:
         StorageError: the place cannot be read or written.
     """
     try:
         disposal = Disposal(path)
-        if disposal.is_of(checkpoint):
+        if disposal.is_of(checkpoint, completed_ms):
             disposal.run()
     except RestoreError:
         return  # it is gone, or is no savepoint

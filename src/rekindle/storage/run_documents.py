@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.codec import Document
@@ -12,9 +14,7 @@ from rekindle.storage.fence import Fence
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import Store
-
-_RESERVE_BYTES = 64 * 1024
-"""More room than a result takes, since others may be waiting for room too."""
+from rekindle.storage.reserve import free_reserve
 
 
 class RunDocuments(JobDocuments):
@@ -40,12 +40,6 @@ class RunDocuments(JobDocuments):
         """Return how run number `run` ended; None where it has not, or its driver was killed."""
         return self.read(layout.result(self.job, run), Result)
 
-    def keep_reserve(self) -> None:
-        """Take up room for a result, where a disk may be full one day; there is none to keep in a bucket."""
-        path = layout.reserve(self.job)
-        if self.store.pace == 1 and not self.store.exists(path):
-            self.store.create(path, bytes(_RESERVE_BYTES))
-
     def record_result(self, result: Result) -> Result:
         """Write how a run ended, also on a disk that is full; return the result that is stored."""
         path = layout.result(self.job, result.run)
@@ -54,35 +48,17 @@ class RunDocuments(JobDocuments):
         except StorageError as error:
             if error.code != "STORAGE_FULL":
                 raise
-            self.store.delete(layout.reserve(self.job))
+            free_reserve(self.store, self.job)
             return self.adopt(path, result)
-
-    def last_begun(self, before: int | None = None) -> tuple[Run | None, Result | None]:
-        """Return the newest run that did not end before it began, and its result; `before`: only of lower numbers."""
-        for run in self.newest_first(layout.runs(self.job), self.run):
-            if before is None or run.run < before:
-                result = self.result(run.run)
-                if result is None or result.began:
-                    return run, result
-        return None, None
 
     def lineage(self) -> Lineage | None:
         """Return the lineage that is in force, the one with the highest number; None where there is none."""
-        return next(self.newest_first(layout.lineages(self.job), self._lineage), None)
+        return next(self.lineages(), None)
 
-    def _lineage(self, number: int) -> Lineage | None:
-        return self.read(layout.lineage(self.job, number), Lineage)
-
-    def went_back_to(self, checkpoint: int) -> int | None:
-        """Return the checkpoint to which the sinks have gone back from a later one; None: they have not.
-
-        The lineages say so for as long as there is a job: a savepoint may outlive its checkpoint's documents.
-        """
-        lineages = self.newest_first(layout.lineages(self.job), self._lineage)
-        places = ((one.restored_checkpoint, one.rewound_from) for one in lineages)
-        return min(
-            (to for to, newest in places if to is not None and newest is not None and to < checkpoint <= newest),
-            default=None,
+    def lineages(self) -> Iterator[Lineage]:
+        """Yield the lineages, the newest first."""
+        return self.newest_first(
+            layout.lineages(self.job), lambda number: self.read(layout.lineage(self.job, number), Lineage)
         )
 
     def status(self) -> Status | None:
@@ -124,3 +100,13 @@ class RunDocuments(JobDocuments):
         if result is not None:
             return result.state
         return LOST if alive is False else RUNNING
+
+
+def last_begun(storage: RunDocuments, before: int | None = None) -> tuple[Run | None, Result | None]:
+    """Return the newest run that did not end before it began, and its result; `before`: only of lower numbers."""
+    for run in storage.newest_first(layout.runs(storage.job), storage.run):
+        if before is None or run.run < before:
+            result = storage.result(run.run)
+            if result is None or result.began:
+                return run, result
+    return None, None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rekindle.errors import ControlError
 from rekindle.storage import layout
 from rekindle.storage.liveness import is_alive
-from rekindle.storage.run_documents import RunDocuments
+from rekindle.storage.run_documents import RunDocuments, last_begun
 
 _IN_ORDER = ("FINISHED", "DRAINED", "STOPPED")
 """States of a run that has nothing after its last checkpoint."""
@@ -65,7 +65,7 @@ def _refuse_driver(storage: RunDocuments) -> None:
 
 def _refuse_loss(storage: RunDocuments) -> None:
     """Refuse a job of which a loss of power may have taken a part: elsewhere nothing would show it."""
-    run, result = storage.last_begun()
+    run, result = last_begun(storage)
     if run is None or run.boot_id in ("", storage.store.boot_id) or (result and result.state in _IN_ORDER):
         return
     if storage.store.boot_id:

@@ -20,8 +20,10 @@ class Lineage:
     created_ms: int
     #: folder of the checkpoint or savepoint that it began with, absolute; None: it began with nothing
     restored_from: str | None = None
-    #: number of that checkpoint, if it belongs to this job
+    #: number of that checkpoint
     restored_checkpoint: int | None = None
+    #: time at which it was complete, ms since the epoch; None where an older version wrote it
+    restored_ms: int | None = None
     #: newest checkpoint when the sinks went back to that one: what was committed with it, and with those in between,
     #: was taken back. None: the sinks did not go back
     rewound_from: int | None = None
