@@ -82,6 +82,18 @@ def test_a_source_of_another_kind_is_refused_to_those_that_stand_in_it() -> None
     assert kinds(graph, replace(before, graph=saved(others).graph))[0] == (ChangeKind.INPUT_ADDED, "read")
 
 
+def test_a_source_that_ended_and_no_longer_does_is_refused_and_the_other_way_is_not() -> None:
+    live, ends = (replace(LIVE, kind="SplitSource", bounded=bounded) for bounded in (False, True))
+    before = saved(source_kinds={"live": "SplitSource"}, bounded=["live"])
+    (found,) = changes(replace(JOB, sources=(live,)), before, {})
+    with pytest.raises(RestoreError, match="was a SplitSource that ends and is now a SplitSource without an end"):
+        settle([found], "here", in_place=True)
+    assert kinds(replace(JOB, sources=(ends,)), before) == []
+    assert kinds(replace(JOB, sources=(ends,)), replace(before, bounded=())) == []
+    assert kinds(replace(JOB, sources=(live,)), replace(before, bounded=())) == [], "an older version did not save it"
+    assert kinds(replace(JOB, sources=(live,)), replace(before, finished=("read",))) == []
+
+
 def test_what_is_gone_or_another_is_found() -> None:
     count = replace(COUNT, inputs=("live",), parallelism=2)
     other = replace(JOB, name="other", tasks=(count,), sinks=(replace(OUT, kind="Delta"), Sink(uid="new", task="gone")))

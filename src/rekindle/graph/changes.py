@@ -30,7 +30,7 @@ class ChangeKind(Enum):
     INPUT_OF_FINISHED = "a task reads one more task, which has finished"
     HISTORY_LATE = "one more source that ends, with event times, reaches a task with state and a watermark"
     INPUT_REMOVED = "a task no longer reads a source or a task"
-    SOURCE_REPLACED = "a source is of another kind, and a task that has not finished reads it"
+    SOURCE_REPLACED = "a source is of another kind, or no longer ends, and a task that has not finished reads it"
     INPUTS_TURNED = "a task reads its inputs in another order"
     PARALLELISM = "a task has another `parallelism`"
     SINK_ADDED = "a sink is new, or has another task"
@@ -184,6 +184,8 @@ class Saved:
     kinds: Mapping[str, str] = field(default_factory=dict)
     #: source → its kind, as far as that is known
     source_kinds: Mapping[str, str] = field(default_factory=dict)
+    #: sources that were known to end
+    bounded: Collection[str] = ()
 
 
 def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
@@ -244,10 +246,13 @@ def _of_inputs(task: Task, before: Sequence[str], saved: Saved) -> Iterator[Chan
 
 def _of_sources(graph: JobGraph, task: Task, before: Sequence[str], saved: Saved) -> Iterator[Change]:
     for source in graph.sources_of(task):
-        kind = saved.source_kinds.get(source.uid)
-        if source.uid in before and kind and source.kind and kind != source.kind:
-            parameters = {"task": task.uid, "source": source.uid, "before": kind, "now": source.kind}
-            what = f"reads {source.uid}, which was {kind} and is now {source.kind}"
+        was, now = saved.source_kinds.get(source.uid), source.kind
+        if was == now and source.uid in saved.bounded and not source.bounded:
+            # Its end may be recorded: then it is not asked again, and its task counts on no further row of it.
+            was, now = f"a {was} that ends", f"a {now} without an end"
+        if source.uid in before and was and now and was != now:
+            parameters = {"task": task.uid, "source": source.uid, "before": was, "now": now}
+            what = f"reads {source.uid}, which was {was} and is now {now}"
             yield Change(kind=ChangeKind.SOURCE_REPLACED, uid=task.uid, what=what, parameters=parameters)
 
 

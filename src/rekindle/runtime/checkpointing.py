@@ -58,8 +58,7 @@ class Checkpointing:
         self._runners = runners
         self._streams = streams_of(runners)
         self._sinks = run.definition.sinks
-        self._splits = splits
-        self._custom = custom
+        self._splits, self._custom = splits, custom
         self._finished = dict(finished)
         self._orphans = orphans
         self._steps = run.steps
@@ -128,6 +127,7 @@ class Checkpointing:
             },
             operator_state=operator_states(self._custom, snapshots),
             source_kinds={source.uid: source.kind for source in self._graph.sources if source.kind},
+            bounded_sources=tuple(source.uid for source in self._graph.sources if source.bounded),
             finished_tasks=tuple(
                 task.uid
                 for task in self._graph.tasks

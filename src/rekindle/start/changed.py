@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ class Kinds(NamedTuple):
     sinks: Mapping[str, str]
     #: source → its kind
     sources: Mapping[str, str]
+    #: sources that ended, or would have
+    bounded: Collection[str] = ()
 
 
 def kinds_of(run: Run | None) -> Kinds:
@@ -33,7 +35,11 @@ def kinds_of(run: Run | None) -> Kinds:
     described = run.description if run is not None else None
     if described is None:
         return Kinds({}, {})
-    return Kinds({one.uid: one.kind for one in described.sinks}, {one.uid: one.kind for one in described.sources})
+    return Kinds(
+        sinks={one.uid: one.kind for one in described.sinks},
+        sources={one.uid: one.kind for one in described.sources},
+        bounded=[one.uid for one in described.sources if one.bounded],
+    )
 
 
 def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
@@ -73,6 +79,7 @@ def since_lineage(
         chains=renamed_chains(lineage.chains, names),
         kinds=kinds.sinks,
         source_kinds=kinds.sources,
+        bounded=kinds.bounded,
     )
     return changes(graph, saved, renamed)
 
@@ -93,6 +100,7 @@ def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: b
         chains=manifest.chains,
         kinds=kinds.sinks,
         source_kinds=_sources_of(origin, graph),
+        bounded=manifest.bounded_sources,
     )
     return changes(graph, saved, origin.renamed)
 

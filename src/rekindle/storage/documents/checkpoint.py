@@ -72,6 +72,8 @@ class Manifest:
     chains: dict[str, list[str]] = field(default_factory=dict)
     #: source uid → name of its class; empty where an older version wrote it
     source_kinds: dict[str, str] = field(default_factory=dict)
+    #: sources that end; empty where an older version wrote it
+    bounded_sources: tuple[str, ...] = ()
     #: sink uid → what it commits because this manifest exists; empty in a savepoint
     transactions: dict[str, list[Transaction]] = field(default_factory=dict)
     #: bytes in the channels that the checkpoint names
