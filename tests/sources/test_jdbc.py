@@ -560,6 +560,23 @@ def test_other_databases_are_read_with_a_lag(spark: SparkSession, request: pytes
         readings["d"].all()
 
 
+@pytest.mark.parametrize("rows_per_read", [1, 10])
+def test_times_that_are_finer_than_spark_reads_them_are_refused_before_rows_are_lost(
+    spark: SparkSession, request: pytest.FixtureRequest, rows_per_read: int
+) -> None:
+    url = DATABASES["derby"](request)
+    connection = getattr(spark._jvm, DRIVERS["derby"])().connect(url, spark._jvm.java.util.Properties())
+    statement = connection.createStatement()
+    statement.execute('CREATE TABLE "t" ("at" TIMESTAMP)')
+    source = Jdbc(url, "t", column="at", lag="0 seconds", rows_per_read=rows_per_read)
+    reading = Reading(spark, source)
+    statement.execute("INSERT INTO \"t\" VALUES ('2025-01-01 00:00:00.000001'), ('2025-01-01 00:00:00.000002')")
+    assert len(reading.all()) == 2
+    statement.execute("INSERT INTO \"t\" VALUES ('2025-01-01 00:00:00.000003'), ('2025-01-01 00:00:00.0000031')")
+    with pytest.raises(InputError, match="finer than a microsecond"):
+        reading.all()
+
+
 @pytest.mark.parametrize("kind", ["bigint", "numeric", "timestamptz", "timestamp", "uuid"])
 def test_spark_reads_what_is_asked_by_several_connections(shop_of_spark: Shop, kind: str) -> None:
     shop_of_spark.sql(f"CREATE TABLE t (n serial, at {kind} NOT NULL)")

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rekindle.sources.jdbc.values import Family, Value
+from rekindle.sources.jdbc.values import Family, Value, next_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,10 @@ class Dialect(ABC):
     def nulls(self, of: Relation) -> str | None:
         """Ask for a row where the column is null: a row, or none; None where `look` asks for that too."""
         return f"SELECT 1 AS rk_found FROM {of.sql} rk WHERE {of.column} IS NULL"
+
+    def finer(self, of: Relation, value: Value) -> str | None:
+        """Ask for a time just after `value` that Spark would read as that: a row, or none; None: there can be none."""
+        return None
 
     def nth(self, of: Relation, after: Value | None, upto: Value | None, number: int) -> str:
         """Ask for the value of the row that is the nth of a range, from 1: one row, or none."""
@@ -155,6 +159,13 @@ class Standard(Dialect):
             value.family, f"'{escaped}'"
         )
 
+    def finer(self, of: Relation, value: Value) -> str | None:
+        following = next_time(value)
+        if following is None:
+            return None
+        rows = f"{of.column} > {self.literal(value)} AND {of.column} < {self.literal(following)}"
+        return f"SELECT 1 AS rk_found FROM {of.sql} rk WHERE {rows}"
+
     def look(self, of: Relation, after: Value | None, below: Value | None) -> str:
         return (
             f"SELECT newest.top AS rk_value, {self._greater('newest.top', after)} AS rk_is_after, "
@@ -169,6 +180,9 @@ class MySql(Standard):
     driver = "com.mysql.cj.jdbc.Driver"
     _quote = "`"
     _nth = "LIMIT 1 OFFSET {skipped}"
+
+    def finer(self, of: Relation, value: Value) -> str | None:
+        return None  # it has microseconds at most
 
     def literal(self, value: Value) -> str:
         # Not JDBC's escapes for times: with them MySQL's driver misses rows by their microseconds.
@@ -192,6 +206,18 @@ class MariaDb(MySql):
 _DIALECTS: dict[str, type[Dialect]] = {"postgresql": PostgreSql, "mysql": MySql, "mariadb": MariaDb}
 
 _URL = re.compile(r"jdbc:([a-z0-9+.-]+):", re.IGNORECASE)
+
+
+_PLACE = re.compile(r"jdbc:postgresql://(?P<host>[^/:,?@]+)(:(?P<port>\d+))?/(?P<database>[^?]+)")
+
+
+def dataset_of(url: str, table: Sequence[str]) -> tuple[str, str] | None:
+    """Return server and table as OpenLineage names them; None of a query, or where the address does not tell."""
+    found = _PLACE.match(url)
+    if found is None or not table:
+        return None
+    names = [found["database"], *(table if len(table) == 2 else ["public", *table])]
+    return f"postgres://{found['host']}:{found['port'] or 5432}", ".".join(names)
 
 
 def dialect_of(url: str) -> Dialect:

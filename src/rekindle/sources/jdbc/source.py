@@ -7,7 +7,6 @@ than a batch should have. The position is the end of the range. So rows with the
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError
 from rekindle.sources.connectors import driver_needed
-from rekindle.sources.jdbc.dialects import Relation, dialect_of
+from rekindle.sources.jdbc.dialects import Relation, dataset_of, dialect_of
 from rekindle.sources.jdbc.settling import Candidate
 from rekindle.sources.jdbc.values import (
     ENDLESS,
@@ -42,8 +41,6 @@ Answer = Mapping[str, Any]
 
 _DEFAULTS = {"fetchsize": "10000"}
 """Options of the reader: without this one PostgreSQL's driver holds all rows of a read in memory."""
-
-_PLACE = re.compile(r"jdbc:postgresql://(?P<host>[^/:,?@]+)(:(?P<port>\d+))?/(?P<database>[^?]+)")
 
 
 class Jdbc(SplitSource):
@@ -136,11 +133,7 @@ class Jdbc(SplitSource):
     @property
     def dataset(self) -> tuple[str, str] | None:
         """Return server and table as OpenLineage names them; None of a query, or where the address does not tell."""
-        found = _PLACE.match(self._url)
-        if found is None or not self._table:
-            return None
-        table = self._table if len(self._table) == 2 else ["public", *self._table]
-        return f"postgres://{found['host']}:{found['port'] or 5432}", ".".join([found["database"], *table])
+        return dataset_of(self._url, self._table)
 
     def splits(self) -> Iterable[Json]:
         """See `SplitSource`: the table is one."""
@@ -160,6 +153,7 @@ class Jdbc(SplitSource):
             return None, position, self.bounded and self._candidate is None
         self._settled = upto
         end = self._end_of_batch(spark, after, upto)
+        self._refuse_finer(spark, end)
         frame = self._rows(spark, after, end)
         if end.text == upto.text:
             self._settled = None
@@ -214,6 +208,11 @@ class Jdbc(SplitSource):
         asking = self._dialect.nulls(self._of)
         if found["rk_nulls"] if asking is None else self._ask(spark, asking) is not None:
             raise self._unusable("it is null in some rows, which would never be read.")
+
+    def _refuse_finer(self, spark: SparkSession, value: Value) -> None:
+        asking = self._dialect.finer(self._of, value)
+        if asking is not None and self._ask(spark, asking) is not None:
+            raise self._unusable("its times are finer than a microsecond, which is as fine as Spark reads them.")
 
     def _refuse_smaller(self, found: Answer, after: Value, newest: Value) -> None:
         """Refuse a column that began again below what was read. That rows are deleted there is no sign of it."""

@@ -87,6 +87,16 @@ def given_value(given: Any) -> Value | None:
     return None if family is None else Value(text=text, family=family)
 
 
+def next_time(value: Value) -> Value | None:
+    """Return the time a microsecond after a time without a zone; None of other values, and after the last one."""
+    if value.family is not Family.TIMESTAMP:
+        return None
+    try:
+        return given_value(dt.datetime.fromisoformat(value.text) + dt.timedelta(microseconds=1))
+    except OverflowError:
+        return None
+
+
 def bounds_of(first: Value, last: Value) -> tuple[str, str] | None:
     """Return about where a range begins and ends, as Spark takes it to divide it; None: it cannot be divided."""
     if first.family is Family.NUMBER:
