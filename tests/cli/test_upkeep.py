@@ -10,7 +10,7 @@ import pytest
 from rekindle.storage import layout
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
-from tests.cli.kit import Command, end, start
+from tests.cli.kit import Command, beat, end, start
 
 
 @pytest.fixture
@@ -75,6 +75,20 @@ def test_the_orphans_of_a_job_that_runs_are_not_deleted(command: Command, job: J
     said = check(command, "--repair", "--yes", code=1)
     assert "JOB_RUNNING" in said and "rekindle stop bids" in said
     assert os.listdir(Path(command.storage, "bids", "runs")) != []
+
+
+def test_the_orphans_of_a_job_that_was_killed_on_another_machine_are_deleted_once_its_driver_was_waited_for(
+    command: Command, job: JobStorage, impatient: None
+) -> None:
+    start(job, host="elsewhere")
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    beat(job, host="elsewhere")
+    Path(command.storage, "bids", "runs", ".tmp-0badcafe").write_bytes(b"12345")
+    assert "(RUNNING)" in check(command, code=0), "one look cannot tell"
+
+    said = check(command, "--repair", "--yes", code=0)
+
+    assert "(LOST)" in said and "removed bids/runs/.tmp-0badcafe" in said
 
 
 def test_what_is_not_there_is_an_error(checked: Command) -> None:

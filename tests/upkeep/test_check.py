@@ -230,7 +230,7 @@ def test_of_a_job_that_runs_no_orphan_is_looked_for_and_none_removed(monkeypatch
     for path in ORPHANS:
         world.store.create(path, _bytes(path))
     found = check(world.store)
-    monkeypatch.setattr(JobStorage, "state", lambda storage: "RUNNING")
+    monkeypatch.setattr(JobStorage, "state", lambda storage, earlier=None: "RUNNING")
     with pytest.raises(ControlError, match="JOB_RUNNING"):
         remove_orphans(world.store, found)
     assert all(world.store.exists(path) for path in ORPHANS)

@@ -57,7 +57,7 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
     above = open_store(parent or "/")
     if job is None and name and above.exists(layout.identity(name)):  # PATH is the folder of a job
         store, job = above, name
-    checked = check_place(store, above, name, job)
+    checked = check_place(store, above, name, job, waits=repair)
     if not checked.jobs and not checked.savepoints and not store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=path)
     removed: list[Orphan] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from rekindle.storage.bell import ring
 from rekindle.storage.documents.runs import Run
@@ -12,6 +14,9 @@ from rekindle.storage.liveness import has_moved, is_alive, silence_ms
 from rekindle.storage.run_documents import RunDocuments
 
 _LOOK_S = 0.5
+
+_AT_ONCE = 32
+"""Drivers that are waited for at the same time."""
 
 
 def gives_a_sign(storage: RunDocuments, driver: Run | Status) -> bool:
@@ -40,3 +45,21 @@ def state_for_certain(storage: RunDocuments) -> str:
     if state != RUNNING or driver is None or is_alive(driver) or gives_a_sign(storage, driver):
         return state
     return storage.state(driver)
+
+
+def silent_drivers(storages: Iterable[RunDocuments]) -> dict[str, Run | Status]:
+    """Ask the drivers on other machines for a sign of life; return those that gave none, by their jobs.
+
+    Each is what `RunDocuments.state` takes as `earlier`.
+    """
+
+    def silent(storage: RunDocuments) -> Run | Status | None:
+        driver = storage.driver()
+        if driver is None or is_alive(driver) is not None or storage.result(driver.run) is not None:
+            return None
+        return None if gives_a_sign(storage, driver) else driver
+
+    storages = list(storages)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(storages, pool.map(silent, storages), strict=True)
+        return {storage.job: driver for storage, driver in found if driver is not None}

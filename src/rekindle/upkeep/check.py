@@ -13,10 +13,12 @@ from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments, read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.status import RUNNING
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import RUNNING, Status
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
+from rekindle.storage.second_look import silent_drivers
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.opened import open_all
 from rekindle.upkeep.orphans import is_unfinished, orphans_of, unfinished_copies, unfinished_savepoints
@@ -47,8 +49,11 @@ class Checked:
         return [*(orphan for one in self.jobs for orphan in one.orphans), *self.orphans]
 
 
-def check_storage(store: Store, job: str | None = None) -> Checked:
+def check_storage(store: Store, job: str | None = None, *, waits: bool = False) -> Checked:
     """Check the jobs of a storage and the savepoints in it; or one job alone.
+
+    Args:
+        waits: True to wait for a sign of life of drivers on other machines; else each counts as running.
 
     Raises:
         ControlError: ``JOB_UNKNOWN``.
@@ -57,8 +62,8 @@ def check_storage(store: Store, job: str | None = None) -> Checked:
     if job is not None:
         if JobStorage(store, job).identity() is None:
             raise ControlError("JOB_UNKNOWN", job=job, storage=store.location)
-        return Checked([check_job(JobStorage(store, job))], [], [])
-    found = [check_job(JobStorage(store, name)) for name in jobs(store)]
+        return Checked(_checked(store, [job], waits), [], [])
+    found = _checked(store, jobs(store), waits)
     orphans = list(unfinished_savepoints(store, (one.name for one in found if one.state != RUNNING)))
     orphans += unfinished_copies(store)
     broken = {orphan.path for orphan in orphans}
@@ -67,12 +72,22 @@ def check_storage(store: Store, job: str | None = None) -> Checked:
     return Checked(found, [check_savepoint(store, folder) for folder in there], orphans)
 
 
-def check_job(storage: JobStorage) -> Findings:
-    """Check a job that there is."""
-    found = Findings(storage.job, _UNREADABLE)
+def _checked(store: Store, names: Sequence[str], waits: bool) -> list[Findings]:
+    storages = [JobStorage(store, name) for name in names]
+    silent = silent_drivers(storages) if waits else {}
+    return [check_job(storage, silent.get(storage.job)) for storage in storages]
+
+
+def check_job(storage: JobStorage, silent: Run | Status | None = None) -> Findings:
+    """Check a job that there is.
+
+    Args:
+        silent: see `Findings`.
+    """
+    found = Findings(storage.job, _UNREADABLE, silent=silent)
     with found.noting(layout.runs(storage.job)):
         found.run = newest_run(storage)
-        found.state = storage.state()
+        found.state = storage.state(silent)
     sizes = {entry.path: entry.size_bytes for entry in storage.store.walk(layout.job(storage.job))}
     found.files, found.size_bytes = len(sizes), sum(sizes.values())
     open_all(storage.store, sizes, found)
@@ -129,7 +144,7 @@ def refuse_change(store: Store, checked: Checked) -> None:
     """
     for one in checked.jobs:
         storage = JobStorage(store, one.name)
-        if storage.state() == RUNNING:
+        if storage.state(one.silent) == RUNNING:
             raise ControlError("JOB_RUNNING", job=one.name)
         if one.orphans and newest_run(storage) != one.run:
             raise ControlError("JOB_CHANGED", job=one.name)
@@ -169,13 +184,14 @@ def _batch_of(manifest: Manifest, task: SubtaskId) -> int:
     return snapshot.batch if snapshot else -1
 
 
-def check_place(store: Store, parent: Store, name: str, job: str | None) -> Checked:
+def check_place(store: Store, parent: Store, name: str, job: str | None, *, waits: bool) -> Checked:
     """Check what lies at one place: a savepoint, or a storage.
 
     Args:
         store: the place.
         parent: the folder that it is in, under `name`.
+        waits: see `check_storage`.
     """
     if job is None and store.exists(layout.manifest("")):
         return Checked([], [check_savepoint(parent, name)], [])
-    return check_storage(store, job)
+    return check_storage(store, job, waits=waits)

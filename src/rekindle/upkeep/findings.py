@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rekindle.errors import RekindleError, StorageError
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
 
 _UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "STORAGE_CREDENTIALS_MISSING", "KERBEROS_TICKET_NEEDED"})
 """Errors that say nothing about what is stored."""
@@ -41,6 +43,8 @@ class Findings:
     state: str = ""
     #: of a job: number and token of the newest run, before all else was read
     run: tuple[int, str] = (0, "")
+    #: of a job: the last sign of life of its driver, if that is on another machine and was waited for in vain
+    silent: Run | Status | None = None
     files: int = 0
     size_bytes: int = 0
     faults: list[Fault] = field(default_factory=list)
