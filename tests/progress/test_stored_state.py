@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RestoreError, StorageError
-from rekindle.progress.stored_state import find_state, stateful_operators
+from rekindle.progress.copies import copy_for_adoption
+from rekindle.progress.stored_state import StoredTaskState, find_state, stateful_operators
 from rekindle.storage.open import open_store
 
 
@@ -140,3 +141,13 @@ def test_state_that_was_moved_is_refused_where_spark_would_look_for_its_schema_e
         list(state.operators())
     assert caught.value.code == "STATE_MOVED"
     assert f"{query.root}-before" in caught.value.message
+
+
+def test_the_state_of_a_query_that_is_adopted_is_at_home_in_the_savepoint(query: Query, tmp_path: Path) -> None:
+    query.operator("0/_metadata/v2/0", "tws", schemas=(f"file:{query.root}/state/0/_stateSchema/default/0_x",))
+    query.put("offsets/0", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n{"logOffset":0}')
+    query.commit(0)
+    here, there = open_store(str(query.root.parent)), open_store(str(tmp_path / "savepoint"))
+    copy_for_adoption(here, query.root.name, there, "spark", 0, [0], ["0"])
+    adopted = StoredTaskState(store=there, folder="spark", batch=0)
+    assert [operator.name for operator in adopted.operators()] == ["tws"]

@@ -223,8 +223,9 @@ def copy_for_adoption(
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
     """
-    size = 0
-    for path in files_needed(source_store, source_folder, batch):
+    paths = files_needed(source_store, source_folder, batch)
+    size = _move_metadata(source_store, source_folder, target_store, target_folder, paths)
+    for path in filterfalse(is_operator_metadata, paths):
         top, _, below = path.partition("/")
         targets = [] if top == "offsets" else [path]
         if top == "sources":
