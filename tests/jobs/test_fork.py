@@ -18,8 +18,9 @@ ASKED_FOR = {"checkpoint.interval": "1 hour"}
 
 
 def read(handle: rk.JobHandle, files: int) -> bool:
-    """Whether so many files of the live stream were read, and all of the history."""
-    inputs = handle.status().tasks[0].inputs if handle.status().tasks else {}
+    """Whether so many files of the live stream were read, and all of the history, in a batch that the driver counts."""
+    task = next(iter(handle.status().tasks), None)
+    inputs = task.inputs if task is not None and task.batches else {}
     live, history = inputs.get("live"), inputs.get("history")
     return (
         live is not None
