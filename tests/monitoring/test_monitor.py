@@ -101,6 +101,23 @@ def test_a_start_is_silent_once_its_signs_of_life_stand_still(world: World) -> N
     assert _state(monitor, "job") == "SILENT"
 
 
+def test_a_start_that_was_killed_is_silent_at_the_second_look_of_who_looks_once(world: World) -> None:
+    storage = world.created("job")
+    run = storage.latest_run()
+    assert run is not None
+    for age_ms in (0, SILENCE_MS + 1_000):
+        sign = replace(run, beat=7, written_ms=world.now_ms - age_ms)
+        storage.replace(layout.status("job", begun=False), sign)
+        monitor, clocks = _watch(world)
+        assert (_state(monitor, "job"), monitor.watch.second_look_ms() > 0) == ("RUNNING", age_ms > 0)
+
+    first, wait_ms = _state(monitor, "job"), monitor.watch.second_look_ms()
+    clocks.pass_(wait_ms)
+    monitor.watch.look_again_where_in_doubt()
+
+    assert (first, _state(monitor, "job")) == ("RUNNING", "SILENT")
+
+
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 0, 3_600_000])
 def test_ages_are_those_of_the_clock_that_wrote_the_times(world: World, ahead_ms: int) -> None:
     """A checkpoint is too old, or young, whatever the clock of the machine says that looks."""

@@ -55,6 +55,13 @@ def test_of_a_source_of_which_nothing_was_read_what_is_torn_is_left_out_with_wha
     assert later_logs(store, "p", planned(store, None), ()) == {"0": [n for n in "012345" if n >= torn]}
 
 
+def test_an_entry_of_which_only_the_version_is_left_is_torn() -> None:
+    store = VolatileStore()
+    store.create("p/sources/0/0", b"v1")
+    logs(store, 1, "0")
+    assert later_logs(store, "p", planned(store, None, 0), ()) == {"0": ["0"], "1": []}
+
+
 def test_what_is_no_log_of_files_is_left_as_it_is_unless_all_of_it_is_torn() -> None:
     store = VolatileStore()
     store.create("p/sources/0/0", KAFKA)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rekindle.session.sharing import Shared
+from rekindle.session.session import make_session
+from rekindle.session.sharing import Shared, is_of_user
 
 
 class Process:
@@ -49,3 +50,18 @@ def test_a_session_that_is_gone_is_stopped_by_the_first_and_not_again_once_it_wa
     new = process.start()
     assert not other.end(gone=True)
     assert new.ours and new.end(gone=False)
+
+
+def test_a_session_of_the_user_keeps_its_settings_and_takes_those_that_are_said(spark: Any) -> None:
+    """The session of the tests is the user's."""
+    zone, partitions = (spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions"))
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        assert is_of_user()
+        made = make_session("rekindle", {"spark.sql.shuffle.partitions": "7"})
+        assert made.sparkContext is spark.sparkContext
+        assert made.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        assert made.conf.get("spark.sql.shuffle.partitions") == "7"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)

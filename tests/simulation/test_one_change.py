@@ -15,6 +15,8 @@ from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.start.permissions import Permissions
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.savepoints import savepoints_in
 from tests.simulation.world import CustomPlan, Plan, Row, World
@@ -91,8 +93,9 @@ def test_a_source_that_becomes_one_of_another_kind_is_refused_and_the_old_one_go
     assert finish(world) == Counter(rows_of("kept") + rows_of("gone"))
 
 
+@pytest.mark.parametrize("opened", [False, True])
 def test_a_list_of_files_that_a_failed_start_has_left_gives_way_to_that_of_a_savepoint(
-    world: World, tmp_path: Path
+    world: World, tmp_path: Path, opened: bool
 ) -> None:
     savepoint_at_rest(world.storage, str(tmp_path))
     savepoint, old = savepoints_in(str(tmp_path))[0].path, world.storage
@@ -104,6 +107,11 @@ def test_a_list_of_files_that_a_failed_start_has_left_gives_way_to_that_of_a_sav
         assert found is not None
         other = replace(found, files=found.files[::-1])
         world.storage.create(layout.frozen_files("renamed", uid), other)
+    if opened:  # it failed after it had opened its lineage, before its first query
+        world.storage.create(layout.identity("renamed"), Identity(job="renamed", created_ms=0, id="failed"))
+        world.storage.fence.claim(Run(run=1, started_ms=0, host="vm", pid=0, lineage=1))
+        world.storage.create(layout.lineage("renamed", 1), Lineage(lineage=1, run=1, created_ms=0))
+        world.storage.record_result(Result(run=1, state="FAILED", ended_ms=0))
     assert finish(world, savepoint) == Counter(rows_of("kept") + rows_of("gone"))
 
     found = world.storage.frozen_files("kept")

@@ -12,7 +12,7 @@ from rekindle.storage.forcing import Force, Forces, force_of
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.lives import live, live_with_power_failures
 
-_TELLING = [28, 87]
+_TELLING = [28, 87, 1225]
 """Lives that have found a fault: torn logs of sources that were copied into the new lineage."""
 
 

@@ -541,7 +541,7 @@ class World:
                 written.status = replace(written.status, beat=written.status.beat + 1, written_ms=now_ms)
                 written.storage.replace(layout.status(written.storage.job), written.status)
         for name, run in self.starting.items():
-            self.starting[name] = replace(run, beat=run.beat + 1)
+            self.starting[name] = replace(run, beat=run.beat + 1, written_ms=now_ms)
             JobStorage(self.store, name).replace(layout.status(name, begun=False), self.starting[name])
 
 

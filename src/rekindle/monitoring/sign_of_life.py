@@ -47,9 +47,8 @@ class Pulse:
         self.doubtful_ms = 0
         if still_ms >= silence_ms(self._store, driver):
             return True
-        if isinstance(driver, Run):  # it has no time of the day to look at
-            return False
         looks_old = may_be_silent(driver, self._store, self._now_ms())
-        watched_ms = max(BEATS_MS * self._store.pace, round((driver.next_beat_ms or 0) * _LATE))
+        rests_ms = (driver.next_beat_ms or 0) if isinstance(driver, Status) else 0
+        watched_ms = max(BEATS_MS * self._store.pace, round(rests_ms * _LATE))
         self.doubtful_ms = watched_ms if looks_old and still_ms < watched_ms else 0
         return looks_old and not self.doubtful_ms

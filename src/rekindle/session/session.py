@@ -29,6 +29,7 @@ from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
 from rekindle.session.local_files import settings as of_local_files
 from rekindle.session.settings import Decision, of, refused
+from rekindle.session.sharing import is_of_user
 from rekindle.session.starting import said_to_wait
 
 OLDEST = (3, 5)
@@ -93,6 +94,8 @@ def make_session(
 ) -> SparkSession:
     """Make a session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
 
+    Where the process has a session that Rekindle has not made, that one is returned, with the user's `settings`.
+
     Raises:
         DefinitionError: ``SPARK_NOT_STARTED``, and what `prepare_session` raises.
     """
@@ -100,8 +103,8 @@ def make_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     settings = {**_submitted(), **settings}
-    by_master = of_master(settings, os.environ)
-    settings = {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
+    by_master = {} if is_of_user() else of_master(settings, os.environ)
+    settings = settings if is_of_user() else {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
     for key, value in (by_master | settings).items():
         builder = builder.config(key, value)
     _let_workers_import_beside(getattr(sys.modules.get("__main__"), "__file__", None))

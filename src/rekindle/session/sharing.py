@@ -23,6 +23,12 @@ def _active() -> Any:
     return SparkContext._active_spark_context
 
 
+def is_of_user() -> bool:
+    """Return True if this process has a session that Rekindle has not made."""
+    context = _active()
+    return context is not None and context not in _USERS
+
+
 class Shared:
     """A job's share in a session.
 

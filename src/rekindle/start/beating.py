@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from rekindle.errors import ControlError, StorageError
+from rekindle.runtime.elapsed import system_clock
 from rekindle.start.launch import Launch
 from rekindle.storage import layout
 
@@ -50,7 +51,7 @@ def beating_as_it_starts(launch: Launch) -> Iterator[None]:
         nonlocal beats
         if launch.claimed is not None:
             beats += 1
-            sign = replace(launch.claimed, beat=beats, description=None)
+            sign = replace(launch.claimed, beat=beats, written_ms=system_clock(), description=None)
             with suppress(StorageError, ControlError):  # the start itself meets these
                 storage.replace(layout.status(storage.job, begun=False), sign)
 

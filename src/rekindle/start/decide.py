@@ -60,6 +60,8 @@ class Decided:
     loss: Loss | None = None
     #: later commits of sinks that are taken back; None: sinks are not rewound
     rewind: Rewind | None = None
+    #: False: every start of the job came to nothing, if there was one, so its lists of files count for nothing
+    has_read: bool = True
 
 
 class Decider:
@@ -150,7 +152,7 @@ class Decider:
             changes = since_origin(self._graph, origin, self._kinds, undo_drain=decision.undo_drain)
             self._check_origin(origin, decision, changes)
             check_commits(storage, origin, decision, self._permissions)
-            if storage.lineage() is not None:  # else the lists are of starts that failed, and are made again
+            if facts.lineage is not None:  # else the lists are of starts that failed, and are made again
                 refuse_other_lists(storage, origin, decision.path, self._graph)
             if decision.rewind_sinks:
                 leave = decision.repeated or self._permissions.sink_ahead
@@ -163,6 +165,7 @@ class Decider:
             changes=tuple(changes),
             rewind=rewind,
             chains=chains,
+            has_read=facts.lineage is not None,
         )
         return replace(begun, loss=loss) if loss is not None and decision == loss.beginning else begun
 

@@ -185,7 +185,7 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
-        if isinstance(decision, Fresh) or storage.lineage() is None:
+        if isinstance(decision, Fresh) or not self._decided.has_read:
             self._forget_lists(run)
         if origin is not None:
             numbers = self._numbers(engine)

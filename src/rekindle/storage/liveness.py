@@ -80,15 +80,15 @@ def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool 
     return None if earlier is None else _sign(driver) != _sign(earlier)
 
 
-def age_ms(status: Status, now_ms: int) -> int | None:
-    """Return the age of a heartbeat in ms; None where it has no time. It compares clocks, so it is for people."""
-    return max(now_ms - status.written_ms, 0) if status.written_ms else None
+def age_ms(driver: Run | Status, now_ms: int) -> int | None:
+    """Return the age of a sign of life in ms; None where it has no time. It compares clocks, so it is for people."""
+    return max(now_ms - driver.written_ms, 0) if driver.written_ms else None
 
 
-def may_be_silent(heartbeat: Status, store: Store, now_ms: int) -> bool:
-    """Return whether a heartbeat looks old enough for a second look (`has_moved`): a clock alone is no proof."""
-    age = age_ms(heartbeat, now_ms)
-    return age is not None and age > silence_ms(store, heartbeat)
+def may_be_silent(driver: Run | Status, store: Store, now_ms: int) -> bool:
+    """Return whether a sign of life looks old enough for a second look (`has_moved`): a clock alone is no proof."""
+    age = age_ms(driver, now_ms)
+    return age is not None and age > silence_ms(store, driver)
 
 
 def has_moved(driver: Run | Status | None, earlier: Run | Status | None) -> bool:

@@ -116,6 +116,8 @@ class Run:
     description: JobDescription | None = None
     #: in ``starting.json``, which is this document without its description: grows with each write
     beat: int = 0
+    #: in ``starting.json``: time of that write, ms since the epoch
+    written_ms: int = 0
     format: int = FORMAT_VERSION
 
     def answers(self, run: int) -> bool:
