@@ -82,3 +82,25 @@ def test_a_history_before_such_files_is_not_mixed_with_a_copy_that_has_rows_twic
 
     assert refused.value.code == "FILES_READ_TWICE"
     assert world.output() == Counter()
+
+
+def test_a_static_side_may_be_no_files_or_files_that_were_named_twice(spark: SparkSession, world: World) -> None:
+    url = "jdbc:derby:memory:static;create=true"
+    spark.range(1).selectExpr("'one' AS static").write.jdbc(url, "names")
+    static, live = str(world.root / "static"), rows(0, 30)
+    spark.range(1).selectExpr("2 AS named").write.parquet(static)
+    write(world.live, "live.parquet", live)
+    job = rk.Job("static")
+    read = rk.Stream(lambda spark: spark.readStream.schema(DDL).parquet(str(world.live)))
+
+    @job.task(job.source("live", read))
+    def joined(frame: Any) -> Any:
+        return frame.crossJoin(spark.read.jdbc(url, "names")).crossJoin(spark.read.parquet(static, static))
+
+    job.sink("out", joined, rk.sinks.Parquet(world.out))
+    drained(spark, world, job)
+    out = spark.read.parquet(str(world.out))
+    assert (out.count(), {*map(tuple, out.select("static", "named").distinct().collect())}) == (
+        2 * len(live),
+        {("one", 2)},
+    )

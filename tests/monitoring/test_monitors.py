@@ -159,6 +159,27 @@ def test_a_storage_that_says_late_that_it_is_away_is_asked_again_only_after_a_wh
     assert store.read("a") == b"1"
 
 
+def test_now_and_then_a_call_about_another_job_finds_out_whether_it_is_the_storage_that_hangs(tmp_path: Path) -> None:
+    within, now = Hangs(str(tmp_path), refuses=False), [0.0]
+    store = PatientStore(within, elapsed_s=lambda: now[0])
+    later(store)
+    within.asked.acquire()  # nothing was answered since it began
+
+    now[0] = patience.PATIENCE_S + 1
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            store.read("other/status.json")
+
+    now[0] += 60
+    probe = later(store, "third/a")
+    within.asked.acquire()  # it hangs, too, and began after the last answer
+    now[0] += patience.PATIENCE_S + 1
+    with pytest.raises(NotFound):
+        store.read("other/status.json")
+    within.may_answer.set()
+    probe.join(60)
+
+
 @pytest.mark.parametrize("refuses", [True, False])
 def test_a_job_whose_documents_hang_does_not_take_the_others_with_it(tmp_path: Path, refuses: bool) -> None:
     within, now = Hangs(str(tmp_path), refuses=refuses), [0.0]

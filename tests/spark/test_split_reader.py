@@ -78,16 +78,22 @@ def test_a_split_that_had_nothing_is_asked_again_although_another_always_has_row
     assert spec.asked.count("quiet") <= 1 + 10 // 5, "and it is asked no more often than that"
 
 
-def test_all_splits_rest_until_the_first_of_them_is_due() -> None:
+@pytest.mark.parametrize("read_s", [0.1, 30.0])
+def test_all_splits_rest_once_each_had_nothing_since_the_last_pause_however_long_a_round_takes(read_s: float) -> None:
     now = [0.0]
-    reader, _ = reading(Shelf(one=[], other=[]), MemoryStore(), lambda: now[0])
-    assert reader.next() is None
-    assert not reader.rests
-    now[0] += 1
-    assert reader.next() is None
-    assert reader.rests
-    now[0] += 4.5
-    assert not reader.rests
+    shelf = Shelf(one=[], other=[])
+    reader, _ = reading(shelf, MemoryStore(), lambda: now[0])
+    for _ in range(3):
+        assert reader.next() is None
+        assert not reader.rests
+        now[0] += read_s
+        # One that is due again comes before one that was not asked yet.
+        while not reader.rests:
+            assert reader.next() is None
+            now[0] += read_s
+            assert now[0] < 1_000
+        now[0] += 5
+        reader.wake()
 
 
 class Keeping(Shelf):

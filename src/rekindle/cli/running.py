@@ -109,8 +109,12 @@ def run(
                 say(f"{job.name}: starting Spark ...")
             handle = job.start(**arguments)
         result = progress.follow(handle, as_log=log_format is not None)
-    _print(result, as_json)
     code = _CODES[result.state]
+    try:
+        _print(result, as_json)
+        sys.stdout.flush()
+    except OSError:  # no one reads it any more; the job has ended as it has
+        leave(code)
     if code == INTERRUPTED:
         leave(code)
     return code

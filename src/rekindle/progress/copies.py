@@ -235,7 +235,10 @@ def copy_for_adoption(
         for target in targets:
             size += copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{target}")
         if is_state_schema(path):
-            target_store.replace(f"{target_folder}/{path}", all_nullable(source_store.read(f"{source_folder}/{path}")))
+            before = source_store.read(f"{source_folder}/{path}")
+            data = all_nullable(before)
+            target_store.replace(f"{target_folder}/{path}", data)
+            size += len(data) - len(before)
     for number in log_batches(batch):
         offsets = read_offsets(source_store, source_folder, number)
         ends = tuple(None if line is None else offsets.sources[line] for line in lines)

@@ -26,8 +26,6 @@ class Kinds(NamedTuple):
     sinks: Mapping[str, str]
     #: source → its kind
     sources: Mapping[str, str]
-    #: sources that ended, or would have
-    bounded: Collection[str] = ()
 
 
 def kinds_of(run: Run | None) -> Kinds:
@@ -35,11 +33,7 @@ def kinds_of(run: Run | None) -> Kinds:
     described = run.description if run is not None else None
     if described is None:
         return Kinds({}, {})
-    return Kinds(
-        sinks={one.uid: one.kind for one in described.sinks},
-        sources={one.uid: one.kind for one in described.sources},
-        bounded=[one.uid for one in described.sources if one.bounded],
-    )
+    return Kinds({one.uid: one.kind for one in described.sinks}, {one.uid: one.kind for one in described.sources})
 
 
 def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
@@ -61,12 +55,17 @@ def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
 
 
 def since_lineage(
-    graph: JobGraph, lineage: Lineage, ends: Mapping[SubtaskId, End | None], kinds: Kinds
+    graph: JobGraph,
+    lineage: Lineage,
+    ends: Mapping[SubtaskId, End | None],
+    kinds: Kinds,
+    bounded: Collection[str],
 ) -> list[Change]:
     """Compare a job with the lineage that it would resume in place.
 
     Args:
         ends: subtask of the lineage → its end; None: it has not ended.
+        bounded: sources that end, by its newest checkpoint: a start that failed has said what it wanted, not what is.
     """
     renamed = renames(graph, lineage.graph)
     names = {old: now for now, old in renamed.items()}
@@ -79,7 +78,7 @@ def since_lineage(
         chains=renamed_chains(lineage.chains, names),
         kinds=kinds.sinks,
         source_kinds=kinds.sources,
-        bounded=kinds.bounded,
+        bounded=bounded,
     )
     return changes(graph, saved, renamed)
 

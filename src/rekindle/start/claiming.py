@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ class Claiming:
     Args:
         store: the store of `storage`; it checks the fence of the claimed run from then on.
         since: first run of this process, if this one continues it; None: this is the first.
+        noted: called with each run, as soon as it is claimed.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Claiming:
         mode: str,
         since: int | None,
         description: JobDescription,
+        noted: Callable[[Run], None],
     ) -> None:
         self._storage = storage
         self._store = store
@@ -50,6 +53,7 @@ class Claiming:
         self._mode = mode
         self._since = since
         self._description = description
+        self._noted = noted
 
     def claim(self, decided: Decided) -> tuple[Run, Decided] | Result:
         """Claim a run, and decide again under the claim.
@@ -61,6 +65,7 @@ class Claiming:
             if not self._claimed(run):
                 decided = self._decider.decide()
                 continue
+            self._noted(run)
             self._store.look = partial(self._storage.fence.check, run.run)
             try:
                 self._storage.fence_checkpoints(run.run)

@@ -134,7 +134,8 @@ class Decider:
             lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
             chains = lineage.chains
             ends = self._ends(lineage)
-            changes = since_lineage(self._graph, lineage, ends, self._kinds)
+            last = storage.latest_manifest(lineage.lineage)
+            changes = since_lineage(self._graph, lineage, ends, self._kinds, last.bounded_sources if last else ())
             try:
                 resumes_elsewhere = settle(changes, place, in_place=True)
             except RestoreError:

@@ -157,12 +157,12 @@ class Launch:
             mode=self._mode,
             since=self._since,
             description=describe(self._graph, self._definition.sources, self._config),
+            noted=partial(setattr, self, "claimed"),
         )
         claimed = claiming.claim(self._decided)
         if isinstance(claimed, Result):
             return claimed
         run, self._decided = claimed
-        self.claimed = run
         try:
             return self._open(engine, run, identity.owner)
         except BaseException as error:

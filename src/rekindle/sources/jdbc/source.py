@@ -242,12 +242,11 @@ class Jdbc(SplitSource):
         return Value(text=text, family=like.family)
 
     def _rows(self, spark: SparkSession, after: Value | None, upto: Value) -> DataFrame:
-        columns = self._inferred(spark).fieldNames()
+        known = self._inferred(spark)
         more = self._partitioned(spark, after, upto) if self._partitions > 1 else {}
-        frame = self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
-        known = self._columns.pop()  # if they have changed, the next start asks for them again, in this process too
-        refuse_changed(self._place, known, frame.schema)
-        self._columns.append(known)
+        frame = self._load(spark, self._dialect.rows(self._of, known.fieldNames(), after, upto), more)
+        # The next start asks for them again, in this process too.
+        refuse_changed(self._place, known, frame.schema, changed=self._columns.clear)
         return frame
 
     def _partitioned(self, spark: SparkSession, after: Value | None, upto: Value) -> Options:
@@ -269,10 +268,11 @@ class Jdbc(SplitSource):
 
     def _inferred(self, spark: SparkSession) -> StructType:
         """Return the columns as they were when the job started here: one that comes later is not read."""
-        if not self._columns:
+        found = self._columns[:1]
+        if not found:
             with driver_needed(self._url):
-                self._columns.append(self._load(spark, self._dialect.columns(self._of)).schema)
-        return self._columns[0]
+                found = self._columns[:] = [self._load(spark, self._dialect.columns(self._of)).schema]
+        return found[0]
 
     def _ask(self, spark: SparkSession, sql: str) -> Answer | None:
         # A time without a zone is to come as it is in the table; what is an instant even so is written in some zone.

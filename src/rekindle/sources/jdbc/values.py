@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -18,10 +19,15 @@ _FAR = 2**62
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)?(?:\.\d+)?([+-]\d\d(?::\d\d)?)?")
 
 
-def refuse_changed(table: str, before: Any, now: Any) -> None:
-    """Raise ``JDBC_COLUMNS_CHANGED`` if a column has another type than before. Both are schemas of Spark."""
+def refuse_changed(table: str, before: Any, now: Any, *, changed: Callable[[], None]) -> None:
+    """Raise ``JDBC_COLUMNS_CHANGED`` if a column has another type than before. Both are schemas of Spark.
+
+    Args:
+        changed: called before that.
+    """
     for old, new in zip(before, now, strict=True):
         if old.dataType != new.dataType:
+            changed()
             kinds = f"{old.name} is {new.dataType.simpleString()} now, and was {old.dataType.simpleString()}"
             raise InputError("JDBC_COLUMNS_CHANGED", table=table, reason=kinds)
 

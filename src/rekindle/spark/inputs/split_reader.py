@@ -83,6 +83,8 @@ class SplitReader:
         self.state = of.feed.state
         #: key of a split that had nothing → when it may be asked again, in seconds
         self._resting: dict[str, float] = {}
+        #: keys of splits that had nothing when they were last asked, since the last pause
+        self._had_nothing: set[str] = set()
         self._initialize(of.feed.own)
 
     def _initialize(self, own: Mapping[str, Sequence[Any]]) -> None:
@@ -92,8 +94,8 @@ class SplitReader:
 
     @property
     def rests(self) -> bool:
-        """True if every open split had nothing when it was last asked, and none is due."""
-        return all(self._is_resting(one) for one in self.state.open)
+        """True if every open split had nothing when it was last asked, since the last pause."""
+        return all(key_of(one.id) in self._had_nothing for one in self.state.open)
 
     def _is_resting(self, split: Split) -> bool:
         return self._of.clock() < self._resting.get(key_of(split.id), 0.0)
@@ -101,6 +103,7 @@ class SplitReader:
     def wake(self) -> None:
         """Let all open splits be asked again."""
         self._resting.clear()
+        self._had_nothing.clear()
 
     def next(self) -> SplitRead | None:
         """Read the split whose turn it is; None where that gave no rows."""
@@ -145,7 +148,9 @@ class SplitReader:
         if not rows:
             self.state = after
             self._resting[key_of(split.id)] = of.clock() + of.spec.poll_ms / 1000
+            self._had_nothing.add(key_of(split.id))
             return None
+        self._had_nothing.discard(key_of(split.id))
         return self._written(number, SplitRead(split=split, state=after, files=files, rows=rows, run=of.run, own=kept))
 
     def _written(self, number: int, made: SplitRead) -> SplitRead:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -165,6 +166,10 @@ class HistoryPrelude(Prelude):
                     made = replace(made, first=first, query=self._described)
         except NotClosedError as error:
             reason = str(error)
+        except BaseException:
+            with suppress(StorageError):  # a copy of a long stream is large, and each attempt makes one
+                self._storage.store.delete_tree(read_layout.prelude_attempt(self._folder, attempt))
+            raise
         if reason is not None:
             _LOG.warning("Task %s streams its history: %s", self._task, reason)
             # What another driver has copied may be what was decided.

@@ -52,7 +52,8 @@ def pattern_among_files(spark: SparkSession) -> str | None:
     """
     leaves = _query(spark).lastExecution().logical().collectLeaves()
     for leaf in every(leaves):
-        if leaf.nodeName() == "LogicalRelation":
+        # A static side may be no relation of files, and is read by its paths as a user has named them.
+        if leaf.isStreaming() and leaf.nodeName() == "LogicalRelation":
             index = leaf.relation().location()
             paths = index.rootPaths()
             if paths.size() > paths.distinct().size() and (files := index.allFiles()).size() > files.distinct().size():
