@@ -103,7 +103,7 @@ class TwoPhaseSink(ABC):
     """Base class of sinks. One instance serves one ``job.sink``, all the subtasks of its task.
 
     Each subtask prepares its batches on a thread of its own, so `prepare` and `abort` may be called for several batches
-    at a time, and while `commit` runs. All other calls come one at a time.
+    at a time, and while `commit` or `clean` runs. All other calls come one at a time.
     """
 
     #: name of this kind of sink, for people
@@ -222,10 +222,11 @@ class TwoPhaseSink(ABC):
         return rows
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove what attempts have left that no batch record names (`named` holds all that do).
+        """Remove what attempts have left that no batch record names (`named` holds all that do as a run begins).
 
         Ask `may_remove` before each removal. It says no where a driver that was thought dead may still record the
-        attempt, and where a newer driver has taken over.
+        attempt, and where a newer driver has taken over. Called once more after a checkpoint, if an earlier run has
+        left something: then `named` is empty, and `may_remove` alone decides.
         """
 
     def finish(self) -> None:

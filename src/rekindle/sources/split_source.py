@@ -41,8 +41,8 @@ class SplitSource(ABC):
     """True: `splits` is called once, and the source ends when all splits have. False: it has no end."""
 
     poll_every: str = "1 second"
-    """The pause before splits are read again, where all of them had nothing; of an unbounded source also the shortest
-    time between two calls of `splits`."""
+    """The pause before a split that had nothing is read again; of an unbounded source also the shortest time between
+    two calls of `splits`."""
 
     state: Mapping[str, Literal["list", "union", "broadcast"]] = {}
     """Names of what the source keeps in checkpoints beside its positions, and how each is dealt out to the subtasks of
