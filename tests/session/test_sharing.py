@@ -33,6 +33,14 @@ def test_the_last_job_stops_the_session_that_was_made() -> None:
     assert other.end(gone=False)
 
 
+def test_a_share_that_is_given_back_twice_is_not_taken_from_another_job() -> None:
+    process = Process()
+    failing, other = process.start(), process.start()
+    assert [failing.end(gone=False) for _ in range(3)] == [False] * 3
+    assert other.end(gone=False)
+    assert not other.end(gone=False)
+
+
 def test_a_session_of_the_user_is_used_and_never_stopped() -> None:
     process = Process()
     process.session()

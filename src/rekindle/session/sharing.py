@@ -29,6 +29,11 @@ def is_of_user() -> bool:
     return context is not None and context not in _USERS
 
 
+def is_in_use() -> bool:
+    """Return True if a job uses the session that this process has, and Rekindle has made."""
+    return _active() in _USERS
+
+
 class Shared:
     """A job's share in a session.
 
@@ -47,16 +52,18 @@ class Shared:
             self.ours = self._context is not before or self._context in _USERS
             if self.ours:
                 _USERS[self._context] += 1
+            self._given_back = not self.ours
 
     def end(self, *, gone: bool) -> bool:
-        """Give the share back; return True if the session is to be stopped.
+        """Give the share back, once; return True if the session is to be stopped.
 
         Args:
             gone: it is of no use any more, for any job.
         """
-        if not self.ours:
-            return False
         with _LOCK:
+            if self._given_back:
+                return False
+            self._given_back = True
             _USERS[self._context] -= 1
             is_last = _USERS[self._context] <= 0
             if is_last:

@@ -14,7 +14,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.session.connectors import check_connector, check_sees
 from rekindle.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
 from rekindle.session.session import make_session, prepare_session, quiet
-from rekindle.session.sharing import Shared
+from rekindle.session.sharing import Shared, is_in_use
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.examining import examine
 from rekindle.spark.inputs.freezing import freeze
@@ -96,5 +96,6 @@ class SparkEngines:
         return SparkEngine(shared.spark, shared)
 
     def forget_failed(self) -> None:
-        """See `Engines`."""
-        forget_failed_jvm()
+        """See `Engines`. A JVM in which another job of this process runs has not failed."""
+        if not is_in_use():
+            forget_failed_jvm()

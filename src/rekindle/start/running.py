@@ -158,7 +158,11 @@ class Running:
         finally:
             late.cancel()
         launch = self._successor(self._since, failures)
-        ended = launch.prepare(None)
+        try:
+            ended = launch.prepare(None)
+        except BaseException:
+            self._engine.stop()
+            raise
         if ended is not None:
             return ended
         begun = self._begin(launch)
