@@ -95,6 +95,63 @@ def test_what_was_written_before_a_restart_may_be_read_from_where_it_was_read_to
     assert channels.has_read(C, A)
 
 
+# -- plans of an earlier driver ----------------------------------------------------------------------------------------
+
+
+def test_a_record_that_reads_more_than_is_known_waits_for_its_producers() -> None:
+    channels = barriers(CHAIN)
+    channels.recorded(A, 0, {})
+    channels.recorded(B, 0, {A: 1})
+    assert channels.recorded(B, 1, {A: 3}) == ()
+    assert channels.batches[B] == 0
+    assert channels.trigger(1, [A], unaligned=False) == (cut(A, 1, 0), cut(B, 1, 0))
+    assert channels.recorded(A, 1, {}) == (may(B, A, 2),)
+    assert channels.recorded(A, 2, {}) == (may(B, A, 3),)
+    assert channels.batches[B] == 1
+
+
+def test_what_follows_such_a_record_waits_too() -> None:
+    channels = barriers(CHAIN)
+    channels.recorded(A, 0, {})
+    channels.recorded(B, 1, {A: 2})
+    assert channels.recorded(B, 2, {}) == channels.recorded(B, 2, {A: 1}) == ()
+    assert channels.recorded(A, 1, {}) == (may(B, A, 2), may(C, B, 3))
+    assert channels.has_read(B, A)
+
+
+def test_an_unaligned_snapshot_is_taken_where_the_task_is_known_to_be() -> None:
+    channels = barriers(CHAIN)
+    channels.recorded(A, 0, {})
+    channels.recorded(B, 0, {A: 2})
+    (first, second, *_) = channels.trigger(1, [A], unaligned=True)
+    assert (first, second) == (cut(A, 1, 0), cut(B, 1, -1, a=(0, 1)))
+
+
+def test_a_checkpoint_whose_barrier_was_passed_is_found() -> None:
+    channels = barriers(CHAIN)
+    channels.recorded(A, 0, {})
+    channels.trigger(1, [A], unaligned=False)
+    assert channels.recorded(A, 1, {}) == ()
+    assert channels.passed() is None
+    assert channels.recorded(B, 0, {A: 2}) == ()
+    assert channels.passed() == 1
+    assert channels.abort(1) == (may(B, A, 2), may(C, B, 1))
+    assert channels.passed() is None
+
+
+def test_so_is_one_whose_barrier_holds_the_channel_back() -> None:
+    channels = barriers()
+    for producer in (A, B):
+        channels.recorded(producer, 0, {})
+    channels.trigger(1, [A, B], unaligned=False)
+    channels.recorded(A, 1, {})
+    channels.recorded(C, 0, {A: 1})
+    assert channels.recorded(C, 1, {A: 2}) == ()
+    assert channels.passed() == 1
+    channels.abort(1)
+    assert (channels.passed(), channels.batches[C]) == (None, 1)
+
+
 # -- aligned -----------------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,11 @@ Which barrier completes what, `alignment` knows, one object for each subtask. A 
 takes part like any other, from the place where it stopped; only when its checkpoint is complete and its consumers have
 read all of it is it closed (FLIP-147: EndOfData is acknowledged), and its channels count as aligned from then on.
 
+A driver that only seemed dead may have planned a batch that reads further than this one allows; its successor has to
+run that batch as it was planned. What its record says is held back until the subtask may have read so far: until then
+the subtask is where it was, at the batch before. A barrier that such a batch has passed is never reached, so its
+checkpoint cannot be completed (`passed`).
+
 This module does not know why or when a checkpoint is taken, or who acknowledges it.
 """
 
@@ -57,8 +62,8 @@ class Channel:
     barriers: dict[int, int] = field(default_factory=dict)
 
 
-class _Cut(NamedTuple):
-    """The place at which a snapshot of a subtask is taken."""
+class _Place(NamedTuple):
+    """A place in the work of a subtask: where a snapshot is taken, or a record that is held back."""
 
     #: last batch of the subtask
     batch: int
@@ -83,7 +88,9 @@ class Barriers:
                     self._connect(SubtaskId(edge.source, index), consumer)
         self._alignments = {task: Alignment(ChannelState(inputs)) for task, inputs in self._inputs.items()}
         #: subtask and checkpoint → its cut, kept until all its barriers are there
-        self._cuts: dict[tuple[SubtaskId, int], _Cut] = {}
+        self._cuts: dict[tuple[SubtaskId, int], _Place] = {}
+        #: subtask → its record that is held back
+        self._ahead: dict[SubtaskId, _Place] = {}
 
     def _connect(self, producer: SubtaskId, consumer: SubtaskId) -> None:
         if producer not in self._inputs[consumer]:
@@ -113,6 +120,13 @@ class Barriers:
         """
         if batch < self.batches[task]:
             return ()
+        before = self._ahead.get(task, _Place(batch, {}))
+        read = {**before.read, **{one: max(place, before.read.get(one, 0)) for one, place in read.items()}}
+        self._ahead[task] = _Place(max(batch, before.batch), read)
+        return self._follow((), {task})
+
+    def _take_in(self, task: SubtaskId) -> list[tuple[SubtaskId, Outcome]]:
+        batch, read = self._ahead.pop(task)
         self.changes += batch > self.batches[task]
         self.batches[task] = batch
         for channel in self._outputs[task].values():
@@ -126,7 +140,7 @@ class Barriers:
             self.changes += 1
             channel.read = place
             outcomes += self._reached(channel)
-        return self._follow(outcomes, {task})
+        return outcomes
 
     def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
         """Note that a task is closed: its output channels have ended (EndOfPartition), and it gets no more barriers."""
@@ -182,6 +196,16 @@ class Barriers:
         channel = self._inputs[consumer][producer]
         return channel.read >= channel.written
 
+    def passed(self) -> int | None:
+        """Return a checkpoint whose barrier was passed by a batch that reads too far; None: there is none."""
+        for task in self._ahead:
+            for channel in self._too_far(task):
+                if channel.producer in self._alignments[task].channels.blocked:
+                    return self._alignments[task].latest
+                if channel.barriers:
+                    return next(iter(channel.barriers))
+        return None
+
     def consumers(self, task: SubtaskId) -> Collection[SubtaskId]:
         """Return the consumers of the channels that a subtask writes."""
         return self._outputs[task].keys()
@@ -192,12 +216,16 @@ class Barriers:
         """Pass barriers on until nothing more follows. Return the snapshots to take, then what may be read."""
         todo = deque(outcomes)
         snapshots: list[c.Command] = []
-        while todo:
+        while todo or (ready := [task for task in self._ahead if not self._too_far(task)]):
+            if not todo:
+                todo.extend(self._take_in(ready[0]))
+                touched.add(ready[0])
+                continue
             task, outcome = todo.popleft()
             touched.add(task)
             if isinstance(outcome, AlignedSnapshot):
                 read = {producer: channel.read for producer, channel in self._inputs[task].items()}
-                self._cuts[task, outcome.checkpoint] = _Cut(self.batches[task], read)
+                self._cuts[task, outcome.checkpoint] = _Place(self.batches[task], read)
                 for channel in self._outputs[task].values():
                     todo.extend(self._put_down(channel, outcome))
             else:
@@ -216,6 +244,11 @@ class Barriers:
                 for channel in self._inputs[task].values():
                     todo.extend(self._reached(channel))
         return (*snapshots, *self._allow(touched))
+
+    def _too_far(self, task: SubtaskId) -> list[Channel]:
+        """Return the channels of which a record that is held back has read more than its subtask may."""
+        channels = ((self._inputs[task][producer], place) for producer, place in self._ahead[task].read.items())
+        return [channel for channel, place in channels if place > max(channel.read, self._limit(channel))]
 
     def _put_down(self, channel: Channel, snapshot: AlignedSnapshot) -> Iterator[tuple[SubtaskId, Outcome]]:
         place = channel.written

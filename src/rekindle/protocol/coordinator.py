@@ -83,7 +83,7 @@ class Coordinator:
     # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
 
     def advance(self, now_ms: int, statuses: Statuses, demanded: CheckpointRequest | None, periodic: bool) -> _Commands:
-        """Do the next thing that is due: expire, overtake, retry a commit, trigger.
+        """Do the next thing that is due: expire, give up what cannot be whole, overtake, retry a commit, trigger.
 
         Args:
             statuses: called for the status of each subtask where a checkpoint is to be triggered.
@@ -93,6 +93,9 @@ class Coordinator:
         expired = self.pending.expired(now_ms, self._config.checkpoint_timeout_ms)
         if expired is not None:
             return self.settlement.fail(now_ms, expired, Reason.CHECKPOINT_EXPIRED)
+        passed = self.snapshots.barriers.passed()
+        if passed is not None:
+            return self.decline(now_ms, passed, "a task has read past its barrier, as an earlier driver had planned")
         if self.settlement.commits.due(now_ms):
             return (self.settlement.commits.again(self.pending.committing),)
         return self._overtake(now_ms) or self._trigger_next(now_ms, statuses, demanded, periodic)

@@ -12,6 +12,7 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.steps import Steps
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
@@ -157,8 +158,8 @@ class Subtasks(Protocol):
         """
         ...
 
-    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """Return producer → number of its batches that a subtask has read."""
+    def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
+        """Return producer → number of its batches that a subtask has read by a record of its; None: it has none."""
         ...
 
 

@@ -24,19 +24,27 @@ def job_started(
     storage, ends = context.storage, context.ends
     status = storage.status()
     used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
+    topology = context.graph.topology
+    # Each is read once, and after its readers: a driver that was taken for dead may record more at any time, and no
+    # subtask may seem to have read what its producer has not written.
+    last = {
+        SubtaskId(uid, index): storage.last_record(context.folder(SubtaskId(uid, index)))
+        for uid in reversed(topology.order)
+        for index in range(topology.vertex(uid).parallelism)
+    }
     restored, draining = {}, False
     for task in context.graph.subtasks():
-        folder = context.folder(task)
-        end, records = ends.of(folder), storage.records(folder)
+        folder, record = context.folder(task), last[task]
+        end, first = ends.of(folder), min(storage.records(folder), default=0)
         restored[task] = e.RestoredTask(
             closed=task in finished,
             ended=end is not None,
             drained=end is not None and end.drained,
             notes=end.notes if end else (),
-            batch=end.batch if end else max(records, default=-1),
-            read=assembly.read(task),
+            batch=end.batch if end else record.batch if record else -1,
+            read=assembly.read(task, record),
             # A lineage begins with the batch record of the batch that it resumes after, which has nothing to commit.
-            committed=covered.get(task, min(records, default=0) - 1),
+            committed=covered.get(task, first - 1),
         )
         draining = draining or (end is None and storage.drain(folder) is not None)
     return e.JobStarted(

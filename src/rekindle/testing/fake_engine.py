@@ -12,6 +12,7 @@ from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import Steps
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
@@ -58,7 +59,7 @@ class FakeSubtasks:
         """See `Subtasks`."""
         return self._runners
 
-    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+    def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
         """See `Subtasks`."""
         return {}
 

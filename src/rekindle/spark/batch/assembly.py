@@ -51,11 +51,10 @@ class BatchAssembly:
         """Build the runner of every task of the job; raise what is wrong with their plans."""
         return {SubtaskId(uid, 0): self._task(self._of.graph.task(uid)) for uid in self._of.graph.topology.order}
 
-    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+    def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
         """Return, for each task that a task reads, how many batches it has read: 1 once it has a record, else 0."""
-        done = BATCH in self._of.storage.records(self._of.folder(SubtaskId(subtask.task, 0)))
         edges = self._of.graph.topology.inputs_of(subtask.task)
-        return {SubtaskId(edge.source, 0): BATCH + 1 if done else 0 for edge in edges}
+        return {SubtaskId(edge.source, 0): BATCH + 1 if record else 0 for edge in edges}
 
     def _split(self, task: str, source: str) -> Splits:
         folder = read_layout.splits(self._of.storage.job, task, self._of.run.lineage, source)

@@ -41,7 +41,7 @@ from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout, read_layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
-from rekindle.storage.documents.batch import ChannelPosition, InputPosition
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, InputPosition
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
 
@@ -95,13 +95,12 @@ class Assembly:
             found |= {subtask: self._subtask(task, subtask, siblings) for subtask in subtasks}
         return found
 
-    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+    def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
         """Return how many batches of each producer a subtask has read: all if it has ended, else by its batch record.
 
         Batches that the batch record does not count, and that were deleted, had nothing for it (see `ChannelFeed`).
         """
-        folder = self._of.folder(subtask)
-        record, has_ended = self._of.storage.last_record(folder), self._of.ends.of(folder) is not None
+        has_ended = self._of.ends.of(self._of.folder(subtask)) is not None
         positions = record.inputs if record else {}
         read = {}
         for edge in self._topology.inputs_of(subtask.task):
@@ -182,8 +181,10 @@ class Assembly:
         for edge in self._edges_from(producer.task):
             for index in self._topology.consumers(edge, producer.subtask):
                 reader = SubtaskId(edge.target, index)
-                if self._of.ends.of(self._of.folder(reader)) is None:
-                    read[reader] = self.read(reader)[producer]
+                place = self._of.folder(reader)
+                if self._of.ends.of(place) is None:
+                    record = storage.last_record(place)
+                    read[reader] = self.read(reader, record)[producer]
         folder = self._of.folder(producer)
         batches = range(min(read.values(), default=0), max(storage.records(folder), default=-1) + 1)
         records = {batch: storage.record(folder, batch) for batch in (batches if read else ())}

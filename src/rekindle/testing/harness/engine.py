@@ -26,6 +26,7 @@ from rekindle.session.session import prepare_session
 from rekindle.spark.engine import SparkEngine
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.start.launch import Launch
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.testing.harness.points import CrashedError, ManualTime, Points
 
@@ -61,9 +62,9 @@ class _Assembled:
         """See `Subtasks`."""
         return self._runners
 
-    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+    def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
         """See `Subtasks`."""
-        return self._within.read(subtask)
+        return self._within.read(subtask, record)
 
 
 class TestedEngines:
