@@ -27,7 +27,7 @@ def test_many_lives_with_power_failures_end_well(seed: int) -> None:
     live_with_power_failures(seed)
 
 
-@pytest.mark.parametrize("seed", [*range(3), 76])
+@pytest.mark.parametrize("seed", [*range(3), 76, 448, 869])
 def test_a_life_on_two_machines_that_share_a_storage_ends_well(seed: int) -> None:
     """Each finds runs of the other that may have been cut off, whose drivers may only be frozen."""
     live(seed, freezes=True, machines=2)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume, StartFacts, resolve
@@ -9,10 +11,8 @@ from rekindle.storage.documents.runs import Result, Run
 LINEAGE = Lineage(lineage=1, run=1, created_ms=0)
 
 
-def run(number: int, restore_from: str | None = None, undo_drain: bool = False) -> Run:
-    return Run(
-        run=number, started_ms=0, host="h", pid=1, lineage=number, restore_from=restore_from, undo_drain=undo_drain
-    )
+def run(number: int, restore_from: str | None = None, **told: Any) -> Run:
+    return Run(run=number, started_ms=0, host="h", pid=1, lineage=number, restore_from=restore_from, **told)
 
 
 def ended(state: str) -> Result:
@@ -41,7 +41,9 @@ def test_a_job_that_ended_for_good_stays_ended(state: str) -> None:
 
 def test_a_drained_job_goes_on_from_its_last_checkpoint_if_that_is_allowed() -> None:
     facts = StartFacts(run=run(1), result=ended("DRAINED"), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
-    assert resolve(facts, restore=None, allow_drained=True) == Restore("/s/job/checkpoints/9", undo_drain=True)
+    assert resolve(facts, restore=None, allow_drained=True) == Restore(
+        "/s/job/checkpoints/9", undo_drain=True, asked=True
+    )
 
 
 def test_a_finished_job_is_not_what_allow_drained_is_for() -> None:
@@ -51,13 +53,27 @@ def test_a_finished_job_is_not_what_allow_drained_is_for() -> None:
 
 def test_what_the_user_asks_for_comes_first() -> None:
     facts = StartFacts(run=run(1), result=ended("FINISHED"), lineage=LINEAGE)
-    assert resolve(facts, restore="/savepoint", allow_drained=False) == Restore("/savepoint")
+    assert resolve(facts, restore="/savepoint", allow_drained=False) == Restore("/savepoint", asked=True)
 
 
 def test_a_restore_that_a_crash_cut_short_is_done_again_without_asking_again() -> None:
     facts = StartFacts(run=run(2, restore_from="/savepoint", undo_drain=True), lineage=LINEAGE)
-    again = Restore("/savepoint", undo_drain=True, repeated=True)
+    again = Restore("/savepoint", undo_drain=True, asked=True, repeated=True)
     assert resolve(facts, restore=None, allow_drained=False) == again
+
+
+def test_such_a_restore_is_checked_once_more_if_a_checkpoint_was_completed_since() -> None:
+    killed = run(2, restore_from="/savepoint", newest_checkpoint=1)
+    facts = StartFacts(run=killed, lineage=LINEAGE, newest=2)
+    assert resolve(facts, restore=None, allow_drained=False) == Restore("/savepoint", asked=True, repeated=False)
+
+
+def test_a_restore_that_the_start_decided_itself_is_decided_once_more() -> None:
+    """It was for the newest checkpoint then; a driver that seemed dead may have completed another since."""
+    killed = run(2, restore_from="/s/job/checkpoints/1", asked=False, newest_checkpoint=1)
+    newer = Restore("/s/job/checkpoints/2", repeated=True)
+    facts = StartFacts(run=killed, lineage=LINEAGE, newest=2, whole=newer)
+    assert resolve(facts, restore=None, allow_drained=False) == newer
 
 
 def test_a_restore_that_was_carried_through_is_not_done_again() -> None:

@@ -103,6 +103,8 @@ class Claiming:
             started_ms=self._clock(),
             lineage=decision.lineage.lineage if isinstance(decision, Resume) else number,
             restore_from=decision.path if isinstance(decision, Restore) else None,
+            asked=isinstance(decision, Restore) and decision.asked,
+            newest_checkpoint=decided.newest_checkpoint,
             undo_drain=isinstance(decision, Restore) and decision.undo_drain,
             rewind_sinks=isinstance(decision, Restore) and decision.rewind_sinks,
             claim=isinstance(decision, Restore) and decision.claim,

@@ -52,6 +52,8 @@ class Decided:
     origin: Origin | None = None
     #: number of the newest run; of a job that was deleted the highest number that it has left; 0: there is none
     newest_number: int
+    #: number of the newest completed checkpoint; None: there is none
+    newest_checkpoint: int | None
     #: changes of the job
     changes: tuple[Change, ...] = ()
     #: task → its last operators, if the job resumes in place
@@ -113,6 +115,7 @@ class Decider:
             run=run,
             result=result,
             lineage=lineage,
+            newest=checkpoint,
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
             whole=loss.beginning if loss is not None else None,
         )
@@ -128,7 +131,7 @@ class Decider:
         # A new job begins in an empty folder, even if an old job of its name was deleted while it ran.
         number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
-            return Decided(decision=decision, newest_number=number)
+            return Decided(decision=decision, newest_number=number, newest_checkpoint=checkpoint)
         origin, changes, rewind, chains = None, list[Change](), None, dict[str, list[str]]()
         if isinstance(decision, Resume):
             lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
@@ -163,6 +166,7 @@ class Decider:
             decision=decision,
             origin=origin,
             newest_number=number,
+            newest_checkpoint=checkpoint,
             changes=tuple(changes),
             rewind=rewind,
             chains=chains,

@@ -20,7 +20,9 @@ class StartFacts:
     result: Result | None = None
     #: the lineage in force
     lineage: Lineage | None = None
-    #: folder of the newest checkpoint, absolute
+    #: number of the newest completed checkpoint
+    newest: int | None = None
+    #: folder of that checkpoint, absolute
     latest_checkpoint: str | None = None
     #: decision if data after the last checkpoint of that lineage may be lost; None: nothing is lost
     whole: Fresh | Restore | None = None
@@ -55,6 +57,8 @@ class Restore:
     rewind_sinks: bool = False
     #: True if the job owns the savepoint from then on
     claim: bool = False
+    #: True if the user asked for it; False if the start itself has decided so
+    asked: bool = False
     #: True if the restore was begun before, so that the user has allowed it already
     repeated: bool = False
 
@@ -68,26 +72,32 @@ def resolve(
     """Decide how a start begins.
 
     1. A checkpoint or savepoint that the user names comes first.
-    2. A restore that a crash interrupted (its run has no lineage yet) is repeated.
+    2. A restore that the user asked for and a crash interrupted (its run has no lineage yet) is repeated. If a driver
+       that seemed dead has completed a checkpoint since, it is checked like a new one: sinks may be ahead now.
     3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
     4. After a possible loss of power, the job begins from the last checkpoint of its lineage.
     5. Otherwise it resumes after its last batch records.
     """
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:
-        return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks, claim=claim)
-    if run is not None and run.restore_from is not None and (lineage is None or lineage.lineage < run.lineage):
+        return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks, claim=claim, asked=True)
+    if run is not None and run.asked and run.restore_from is not None and not _is_opened(run, lineage):
         return Restore(
             run.restore_from,
             undo_drain=run.undo_drain,
             rewind_sinks=run.rewind_sinks,
             claim=run.claim,
-            repeated=True,
+            asked=True,
+            repeated=facts.newest == run.newest_checkpoint,
         )
     if result is not None and result.state in ENDED:
         if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
-            return Restore(facts.latest_checkpoint, undo_drain=True)
+            return Restore(facts.latest_checkpoint, undo_drain=True, asked=True)
         return AlreadyEnded(result)
     if lineage is None:
         return Fresh()
     return facts.whole or Resume(lineage)
+
+
+def _is_opened(run: Run, lineage: Lineage | None) -> bool:
+    return lineage is not None and lineage.lineage >= run.lineage

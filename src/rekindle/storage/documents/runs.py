@@ -96,6 +96,10 @@ class Run:
     lineage: int
     #: folder of the checkpoint or savepoint to start from, absolute; None: the run resumes in place, or is the first
     restore_from: str | None = None
+    #: False: the start itself has decided to restore, so the next start decides for itself, too
+    asked: bool = True
+    #: newest completed checkpoint of the job when it decided so; None: it had none
+    newest_checkpoint: int | None = None
     #: True: the job was drained, and the run continues from before the flush
     undo_drain: bool = False
     #: True: the sinks go back to that checkpoint too
