@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from rekindle.errors import RestoreError
+from rekindle.errors import RestoreError, StorageError
 from rekindle.progress.files import files_needed
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.client import ControlRequest
@@ -15,6 +15,8 @@ from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.local import LocalStore
+from rekindle.storage.origin import check_is_whole, find_origin
+from rekindle.upkeep.check import check_savepoint
 from tests.simulation.test_storage_stays_bounded import two_tasks
 from tests.simulation.world import World
 
@@ -48,6 +50,20 @@ def test_it_names_what_the_checkpoint_names_and_holds_all_of_it(stopped: World, 
         assert files_needed(store, layout.spark_progress_dir(below), snapshot.batch)
     segments = [entry for entry in store.walk(folder) if "/segments/" in entry.path]
     assert sum(entry.size_bytes for entry in segments) >= manifest.in_flight_bytes
+
+
+def test_it_is_refused_if_any_of_its_files_is_missing(stopped: World, tmp_path: Path) -> None:
+    path = savepoint_at_rest(stopped.storage, str(tmp_path)).savepoint
+    assert path is not None
+    check_is_whole(find_origin(path))
+    for file in [one for one in Path(path).rglob("*") if one.is_file() and one.name != "manifest.json"]:
+        data = file.read_bytes()
+        file.unlink()
+        if data:
+            with pytest.raises(StorageError, match="was made with"):
+                check_is_whole(find_origin(path))
+            assert check_savepoint(LocalStore(str(tmp_path)), Path(path).name).faults, file
+        file.write_bytes(data)
 
 
 def test_one_whose_checkpoint_is_replaced_meanwhile_is_none(stopped: World, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ def copy_outputs(
             continue
         paths = [(f"{source_folder}/{one.path}", f"{target_folder}/{one.path}") for one in record.segments]
         size += copy_all(source, target, paths)
-        kept = replace(record, inputs={}, committables={}, offsets="", timings_ms={})
-        target.create(layout.batch(target_folder, batch), encode(kept))
+        kept = encode(replace(record, inputs={}, committables={}, offsets="", timings_ms={}))
+        target.create(layout.batch(target_folder, batch), kept)
+        size += len(kept)
     return size

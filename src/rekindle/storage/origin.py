@@ -122,6 +122,16 @@ def find_origin(path: str, opened: Callable[[str], Store] = open_store) -> Origi
     return Origin(store=opened(storage or "/"), folder="", manifest=manifest)
 
 
+def copied_bytes(folder: str, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of a savepoint that its manifest counts: all except its own.
+
+    Args:
+        folder: of the savepoint.
+        sizes: path of each of its files → size in bytes.
+    """
+    return sum(sizes.values()) - sizes.get(layout.manifest(folder), 0)
+
+
 def check_is_whole(origin: Origin) -> None:
     """Refuse a savepoint of which a part is missing, as after a copy that was cut off; one listing of it.
 
@@ -129,8 +139,8 @@ def check_is_whole(origin: Origin) -> None:
         StorageError: ``OBJECT_CORRUPT``.
     """
     store, folder = origin.store, origin.folder
-    made = origin.manifest.size_bytes  # without the manifest's own; 0 of a checkpoint, which copies nothing
-    there = sum(entry.size_bytes for entry in store.walk(folder)) if made else 0
+    made = origin.manifest.size_bytes  # 0 of a checkpoint, which copies nothing
+    there = copied_bytes(folder, {entry.path: entry.size_bytes for entry in store.walk(folder)}) if made else 0
     if there < made:
         reason = f"it has {there} bytes, and was made with {made}"
         raise StorageError("OBJECT_CORRUPT", path=f"{store.location.rstrip('/')}/{folder}", reason=reason)

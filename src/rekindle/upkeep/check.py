@@ -16,7 +16,7 @@ from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import RUNNING, Status
 from rekindle.storage.job_storage import JobStorage, jobs
-from rekindle.storage.origin import Origin
+from rekindle.storage.origin import Origin, copied_bytes
 from rekindle.storage.port import Store
 from rekindle.storage.second_look import silent_drivers
 from rekindle.upkeep.findings import Findings, Orphan
@@ -117,8 +117,9 @@ def check_savepoint(store: Store, folder: str) -> Findings:
     with found.noting(layout.manifest(folder)):
         manifest = read_manifest(store, folder)
         check_named(Origin(store=store, folder=folder, manifest=manifest), sizes, found)
-        if found.size_bytes < manifest.size_bytes:
-            found.damaged(folder, f"it has {found.size_bytes} bytes, and was made with {manifest.size_bytes}")
+        there = copied_bytes(folder, sizes)
+        if there < manifest.size_bytes:
+            found.damaged(folder, f"it has {there} bytes, and was made with {manifest.size_bytes}")
     return found
 
 
