@@ -72,7 +72,7 @@ def test_a_split_that_had_nothing_is_asked_again_although_another_always_has_row
     for _ in range(10):
         read = reader.next()
         if read is not None:
-            feed.stage(read)
+            feed.stage(*read)
         now[0] += 1
     assert spec.rows["quiet"] == [], "its rows wait no longer than poll_every"
     assert spec.asked.count("quiet") <= 1 + 10 // 5, "and it is asked no more often than that"
@@ -94,6 +94,19 @@ def test_all_splits_rest_once_each_had_nothing_since_the_last_pause_however_long
             assert now[0] < 1_000
         now[0] += 5
         reader.wake()
+
+
+def test_a_read_that_two_threads_have_found_is_staged_once() -> None:
+    """One hung in the user's function until it was given up, and the other has found what it had written."""
+    store = MemoryStore()
+    reader, feed = reading(Shelf(one=[2, 3]), store)
+    read = reader.next()
+    assert read is not None
+    again = SplitReader(reader._of).next()
+    assert again == read
+    for each in (read, again):
+        feed.stage(*each)
+    assert (feed.frontier()[0], feed.newest) == (1, read[1])
 
 
 class Keeping(Shelf):

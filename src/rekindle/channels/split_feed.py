@@ -69,7 +69,7 @@ class SplitFeed(Feed):
         #: True: the source has nothing more for this subtask, and that is durable
         self.exhausted = self.is_over(self.state)
         while (document := self.document(self._next)) is not None:
-            self.stage(document)
+            self.stage(self._next, document)
 
     # -- of the reader, which calls these on a thread of its own ---------------------------------------------------
 
@@ -119,11 +119,13 @@ class SplitFeed(Feed):
 
     # -- of the intake, which locks --------------------------------------------------------------------------------
 
-    def stage(self, document: SplitRead) -> None:
-        """Add the next document, which exists now."""
-        if self._next >= self.position.reads:
-            self._staged[self._next] = document
-        self._next += 1
+    def stage(self, number: int, document: SplitRead) -> None:
+        """Add the next document, which exists now. One that another thread has added before changes nothing."""
+        if number < self._next:
+            return
+        if number >= self.position.reads:
+            self._staged[number] = document
+        self._next = number + 1
         self.exhausted = self.is_over(document.state)
 
     @property

@@ -110,10 +110,10 @@ class Intake:
         for reading in self._readings:
             reading.close(abandon=False)
 
-    def staged(self, feed: SplitFeed, document: SplitRead) -> bool:
-        """Take in what was read of a custom source; return whether the sources have ended."""
+    def staged(self, feed: SplitFeed, number: int, document: SplitRead) -> bool:
+        """Take in a read of a custom source, and its number; return whether the sources have ended."""
         with self._lock:
-            feed.stage(document)
+            feed.stage(number, document)
             if self._open:
                 self._admit()
             elif self._closing:

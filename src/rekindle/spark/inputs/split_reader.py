@@ -105,8 +105,8 @@ class SplitReader:
         self._resting.clear()
         self._had_nothing.clear()
 
-    def next(self) -> SplitRead | None:
-        """Read the split whose turn it is; None where that gave no rows."""
+    def next(self) -> tuple[int, SplitRead] | None:
+        """Read the split whose turn it is; return the read and its number, or None where that gave no rows."""
         of = self._of
         self.discover()
         of.storage.fence.check(of.run)
@@ -117,7 +117,7 @@ class SplitReader:
         if known is not None:
             self.state = known.state
             self._initialize(known.own)
-            return known
+            return number, known
         self.state = self.state.with_given(of.splits.given_to(of.subtask))
         if of.feed.is_over(self.state):
             return self._written(number, SplitRead(split=None, state=self.state, files=(), rows=0, run=of.run))
@@ -137,7 +137,7 @@ class SplitReader:
         with self._blamed(f"begin_at() of split {key_of(split)}"):
             return _as_json(self._source.begin_at(self._of.spark, split))
 
-    def _read(self, split: Split, number: int) -> SplitRead | None:
+    def _read(self, split: Split, number: int) -> tuple[int, SplitRead] | None:
         of = self._of
         folder = read_layout.staged_rows(of.folder, number, f"{of.run:06d}-{secrets.token_hex(4)}")
         with self._blamed(f"read() of split {key_of(split.id)}"), self._taken_back(folder):
@@ -153,12 +153,12 @@ class SplitReader:
         self._had_nothing.discard(key_of(split.id))
         return self._written(number, SplitRead(split=split, state=after, files=files, rows=rows, run=of.run, own=kept))
 
-    def _written(self, number: int, made: SplitRead) -> SplitRead:
-        """Let a read be durable; return the one that is, which may be another driver's."""
+    def _written(self, number: int, made: SplitRead) -> tuple[int, SplitRead]:
+        """Let a read be durable; return its number and the one that is, which may be another driver's."""
         self._of.storage.fence.check(self._of.run)
         read = self._of.storage.adopt(read_layout.split_read(self._of.folder, number), made)
         self.state = read.state
-        return read
+        return number, read
 
     @contextmanager
     def _taken_back(self, folder: str) -> Iterator[None]:

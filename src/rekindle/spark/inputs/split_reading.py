@@ -24,8 +24,9 @@ class SplitReading:
     """The reads of one custom source by one subtask."""
 
     of: Reads
-    #: set before it is opened: called with what was staged
-    moved: Callable[[SplitRead], None] = lambda _: None
+    #: set before it is opened: called with the number of a read, and what it has staged. Of two threads that read the
+    #: same, both may call it
+    moved: Callable[[int, SplitRead], None] = lambda *_: None
     #: set before it is opened: called with the error of a read that failed
     failed: Callable[[BaseException], None] = lambda _: None
     _news: threading.Condition = field(init=False)
@@ -115,7 +116,7 @@ class SplitReading:
             if self._current is not attempt:
                 return True  # what is durable the attempt in force finds
         if staged is not None:
-            self.moved(staged)
+            self.moved(*staged)
         self._end(attempt)
         return self.of.feed.exhausted
 

@@ -18,8 +18,8 @@ def listen_to_readings(
 ) -> None:
     """Let what reads the custom sources of a subtask be heard; it calls from threads of its own."""
 
-    def moved(feed: SplitFeed, document: SplitRead) -> None:
-        ended = intake.staged(feed, document)
+    def moved(feed: SplitFeed, number: int, document: SplitRead) -> None:
+        ended = intake.staged(feed, number, document)
         wake()
         if ended:
             post(e.SourcesEnded(task=blame.subtask))
