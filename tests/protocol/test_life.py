@@ -97,8 +97,8 @@ def _acts(thing: object, task: SubtaskId, world: Obedient) -> Iterator[Act]:
         yield Act.SEND_BARRIER
     elif isinstance(thing, e.TransactionsCommitted):
         yield Act.AWAIT_CHECKPOINT
-        readers = [other for other in others if task in world.job.coordinator.snapshots.barriers.producers(other)]
-        assert all(world.job.coordinator.snapshots.barriers.has_read(reader, task) for reader in readers)
+        channels = [one for other in others for one in world.job.coordinator.snapshots.barriers.inputs(other)]
+        assert all(one.is_read for one in channels if one.producer == task)
         yield Act.AWAIT_ACKNOWLEDGEMENT
     elif isinstance(thing, c.CloseTask) and thing.task == task:
         yield Act.CLOSE

@@ -179,7 +179,7 @@ def test_every_checkpoint_is_a_consistent_cut(data: st.DataObject) -> None:
         if one.checkpoint not in complete:
             continue
         read = read_at[one.task][one.batch + 1]
-        for producer in world.job.coordinator.snapshots.barriers.producers(one.task):
+        for producer in (channel.producer for channel in world.job.coordinator.snapshots.barriers.inputs(one.task)):
             written = batches.get((one.checkpoint, producer), world.batches.get(producer, -1)) + 1
             start, end = one.in_flight.get(producer, (read.get(producer, 0),) * 2)
             assert (start, end) == (read.get(producer, 0), written)

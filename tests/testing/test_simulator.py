@@ -237,7 +237,7 @@ class TriggersSourcesAlone(Broken):
         trigger = barriers.trigger
 
         def without_new_roots(checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> _Commands:
-            return trigger(checkpoint, [root for root in roots if not barriers.producers(root)], unaligned)
+            return trigger(checkpoint, [root for root in roots if not barriers.inputs(root)], unaligned)
 
         barriers.trigger = without_new_roots  # type: ignore[method-assign]
 
@@ -253,8 +253,9 @@ class ClosesBeforeItsConsumersHaveRead(Broken):
 class EndsBeforeItsChannelsAreRead(Broken):
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        self.scheduler._barriers = copy.copy(self.scheduler._barriers)
-        self.scheduler._barriers.has_read = lambda consumer, producer: True  # type: ignore[method-assign]
+        self.scheduler._barriers = barriers = copy.copy(self.scheduler._barriers)
+        inputs = barriers.inputs
+        barriers.inputs = lambda task: [replace(one, written=0) for one in inputs(task)]  # type: ignore[method-assign]
 
 
 class TakesAnyCheckpointForItsLast(Broken):

@@ -61,6 +61,11 @@ class Channel:
     #: barriers that the consumer has not reached: checkpoint → place, in order
     barriers: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def is_read(self) -> bool:
+        """Return whether the consumer has read all that is in the channel."""
+        return self.read >= self.written
+
 
 class _Place(NamedTuple):
     """A place in the work of a subtask: where a snapshot is taken, or a record that is held back."""
@@ -187,14 +192,13 @@ class Barriers:
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    def producers(self, task: SubtaskId) -> Collection[SubtaskId]:
-        """Return the producers of the channels that a subtask reads."""
-        return self._inputs[task].keys()
+    def inputs(self, task: SubtaskId) -> Collection[Channel]:
+        """Return the channels that a subtask reads."""
+        return self._inputs[task].values()
 
-    def has_read(self, consumer: SubtaskId, producer: SubtaskId) -> bool:
-        """Return whether the consumer has read all that is in the channel."""
-        channel = self._inputs[consumer][producer]
-        return channel.read >= channel.written
+    def outputs(self, task: SubtaskId) -> Collection[Channel]:
+        """Return the channels that a subtask writes."""
+        return self._outputs[task].values()
 
     def passed(self) -> int | None:
         """Return a checkpoint whose barrier was passed by a batch that reads too far; None: there is none."""
@@ -205,10 +209,6 @@ class Barriers:
                 if channel.barriers:
                     return next(iter(channel.barriers))
         return None
-
-    def consumers(self, task: SubtaskId) -> Collection[SubtaskId]:
-        """Return the consumers of the channels that a subtask writes."""
-        return self._outputs[task].keys()
 
     # -- how a checkpoint continues -----------------------------------------------------------------------------------
 

@@ -142,9 +142,9 @@ class Scheduler:
             if how is None:
                 return held
             ends.append(how)
-        for producer in self._barriers.producers(task):
-            how = self._tasks.states[producer].ended
-            if how is None or not self._barriers.has_read(task, producer):
+        for channel in self._barriers.inputs(task):
+            how = self._tasks.states[channel.producer].ended
+            if how is None or not channel.is_read:
                 return held  # the others need not be looked at
             ends.append(how)
         return max(ends, key=list(Ended).index)

@@ -47,8 +47,8 @@ class SubtaskStates(dict[SubtaskId, TaskState]):
     def touch(self, task: SubtaskId) -> None:
         """Note that something has happened to a subtask: orders may follow for it and for its neighbours."""
         self._touched.add(task)
-        self._touched.update(self._barriers.producers(task))
-        self._touched.update(self._barriers.consumers(task))
+        self._touched.update(channel.producer for channel in self._barriers.inputs(task))
+        self._touched.update(channel.consumer for channel in self._barriers.outputs(task))
 
     def touch_all(self) -> None:
         """Note that something has happened from which orders for any subtask may follow."""

@@ -123,8 +123,7 @@ class Tasks:
 
         They have read all, or are held by a stop whose checkpoint names the data that they have not read.
         """
-        consumers = ((consumer, self.states[consumer]) for consumer in self._barriers.consumers(task))
+        consumers = ((channel, self.states[channel.consumer]) for channel in self._barriers.outputs(task))
         return all(
-            self._barriers.has_read(consumer, task) or (state.ended is Ended.SUSPENDED and state.covered)
-            for consumer, state in consumers
+            channel.is_read or (state.ended is Ended.SUSPENDED and state.covered) for channel, state in consumers
         )
