@@ -345,7 +345,7 @@ class Bucket(Counting):
         return super().names(folder)
 
 
-def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each(world: World) -> None:
+def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each_that_does_not_run(world: World) -> None:
     world.many(9, ended=6).failed("failed")
     in_a_directory, _ = _watch(world)
     store = Bucket(world.store.location)
@@ -354,9 +354,22 @@ def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each(world: Wo
     found = monitor.overview()
 
     assert store.listed == [""]
-    assert len(store.was_read) == 2 * 10 + 1, "and a look for a job among the savepoints"
+    assert [line.state for line in found].count("RUNNING") == 3
+    assert len(store.was_read) == 3 + 2 * 7 + 1, "and a look for a job among the savepoints"
     assert found == in_a_directory.overview()
     assert [in_a_directory.job(line.job).overview for line in found] == found, "as the page of a job has it"
+
+
+def test_the_heartbeat_of_a_job_that_was_deleted_is_believed_only_while_it_is_young(world: World) -> None:
+    """Its driver was just at it, and stops at its next write."""
+    world.healthy("job")
+    world.store.delete(layout.identity("job"))
+    monitor, clocks = _watch(world, Bucket(world.store.location))
+    assert [line.state for line in monitor.overview()] == ["RUNNING"]
+
+    clocks.pass_(120_000)
+
+    assert monitor.overview() == []
 
 
 def test_the_figures_of_an_older_heartbeat_are_those_of_the_history(world: World) -> None:

@@ -197,9 +197,10 @@ def test_the_status_of_a_running_job_tells_its_tasks_inputs_and_process(world: W
     until(lambda: world.read() == 9)
     until(lambda: (world.storage.status() or handle.status()).tasks[0].batch == 2)
 
-    status = world.storage.status()
+    status, identity = world.storage.status(), world.storage.identity()
 
-    assert status is not None
+    assert status is not None and identity is not None
+    assert status.identity == identity.id != ""
     assert (status.job, status.state, status.run) == ("job", "RUNNING", 1)
     (task,) = status.tasks
     assert (task.uid, task.subtask, task.status) == (TASK, 0, "running")

@@ -282,6 +282,7 @@ class World:
             rows_uncommitted=4_200,
             newest=_newest(completed, rates),
             version="0.1.0",
+            identity=f"{name}-id",
             **process._asdict(),
             **more,  # type: ignore[arg-type]
         )

@@ -48,7 +48,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
     monitor = watch(storage)
     identity, last, first = "", -1, True
     while True:
-        if (now := monitor.watch.known(job).identity.id) != identity:  # another job may have taken the name
+        if (now := monitor.watch.known(job).identity) != identity:  # another job may have taken the name
             identity, last = now, -1
         found = monitor.history.events(job, number, last, limit=None)
         last = found[-1].number if found else last

@@ -14,7 +14,7 @@ from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.runs import Identity, JobDescription, Result, Run
+from rekindle.storage.documents.runs import JobDescription, Result, Run
 from rekindle.storage.documents.status import AT_WORK, CREATED, LOST, RUNNING, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive
@@ -100,10 +100,10 @@ class ReadAgain(JobStorage):
 
 
 class JobFacts:
-    """The documents of the job that `identity` names, until another one takes its name."""
+    """The documents of the job with the id `identity`, until another one takes its name."""
 
     def __init__(
-        self, storage: CheckpointDocuments, identity: Identity, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
+        self, storage: CheckpointDocuments, identity: str, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
     ) -> None:
         self.storage = storage
         self.identity = identity
@@ -121,25 +121,24 @@ class JobFacts:
         """Read where the job stands, as `JobStorage.state` finds it, with the finer word of the heartbeat."""
         return self._now(self.storage.status())
 
-    def at_a_glance(self) -> Now:
-        """Read the same with fewer requests: of a run that its heartbeat shows to be over or at work, nothing else.
+    def at_a_glance(self, status: Status | None) -> Now:
+        """Read the same by a heartbeat: of a run that it shows to be over or at work, nothing else.
 
         Who claims the next run takes that back before. In a directory, where reads cost nothing, a look whether there
         is a next run comes first, and of a run that is not over all is read.
         """
-        status = self.storage.status()
         if status is None:
             return self._now(status)
         store = self.storage.store
         if store.pace > 1:
-            is_clear = status.result is not None or self._is_well(status)
+            is_clear = status.result is not None or self.is_well(status)
         else:
             is_clear = status.result is not None and not store.exists(layout.run(self.storage.job, status.run + 1))
         if not is_clear:
             return self._now(status)
         return Now(state=(status.result or status).state, status=status, result=status.result)
 
-    def _is_well(self, status: Status) -> bool:
+    def is_well(self, status: Status) -> bool:
         """Return True if a heartbeat alone shows a run at work: it is young, its process not known to be gone."""
         if status.state not in AT_WORK or status.newest is None or is_alive(status) is False:
             return False

@@ -24,7 +24,7 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
         id=facts.storage.job,
         job=facts.storage.job,
         storage=0,
-        identity=facts.identity.id,
+        identity=facts.identity,
         state=now.state,
         watermark_ms=figures.least(of_status(subtasks, lambda one: one.watermark)),
         lag_ms=figures.greatest(of_status(live, lambda one: one.lag_ms)),

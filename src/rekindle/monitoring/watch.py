@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeVar
 
 from rekindle.errors import ControlError, RekindleError
 from rekindle.ids import check_uid
 from rekindle.monitoring.facts import JobFacts, Now, ReadAgain
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
+from rekindle.storage.documents.status import Status
 from rekindle.storage.port import Store
 
 Answer = TypeVar("Answer")
@@ -42,31 +45,55 @@ class Watch:
 
     def known(self, name: str) -> JobFacts:
         """Return what is known of a job; ``JOB_UNKNOWN`` where there is none."""
-        facts = self._facts.get(name)
-        try:
-            storage = facts.storage if facts is not None else ReadAgain(self.store, check_uid(name))
-        except RekindleError:
-            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location) from None
+        storage = self._documents(name)
         identity = storage.identity()
         if identity is None:
             self._facts.pop(name, None)
             raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
+        facts = self._facts[name] = self._of(storage, identity.id)
+        return facts
+
+    def _documents(self, name: str) -> CheckpointDocuments:
+        """Return the documents of a job; ``JOB_UNKNOWN`` where no job can have this name."""
+        facts = self._facts.get(name)
+        try:
+            return facts.storage if facts is not None else ReadAgain(self.store, check_uid(name))
+        except RekindleError:
+            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location) from None
+
+    def _of(self, storage: CheckpointDocuments, identity: str) -> JobFacts:
+        facts = self._facts.get(storage.job)
         if facts is None or facts.identity != identity:
-            facts = self._facts[name] = JobFacts(storage, identity, self._now_ms, self._elapsed_ms)
+            facts = JobFacts(storage, identity, self._now_ms, self._elapsed_ms)
         return facts
 
     def now(self, name: str) -> tuple[JobFacts, Now]:
         """Return the same, and the documents that tell where the job stands."""
         facts = self.known(name)
-        return facts, self.fresh(("now", name, facts.identity.id), facts.now)
+        return facts, self.fresh(("now", name, facts.identity), facts.now)
 
     def at_a_glance(self, name: str) -> tuple[JobFacts, Now]:
-        """Return the same for a list of many jobs: of one that has ended, the heartbeat alone is read."""
-        facts = self.known(name)
-        now = self.fresh(("glance", name, facts.identity.id), facts.at_a_glance)
+        """Return the same for a list of many jobs: where the heartbeat tells all, little else is read."""
+        storage = self._documents(name)
+        status = storage.status()
+        facts = self._by_its_heartbeat(storage, status) or self.known(name)
+        now = self.fresh(("glance", name, facts.identity), partial(facts.at_a_glance, status))
         if now.run is not None:  # all was read: the page of the job need not read it again
-            now = self.fresh(("now", name, facts.identity.id), lambda: now)
+            now = self.fresh(("now", name, facts.identity), lambda: now)
         return facts, now
+
+    def _by_its_heartbeat(self, storage: CheckpointDocuments, status: Status | None) -> JobFacts | None:
+        """Return what is known of a job that a young heartbeat shows at work; None: its identity has to be read.
+
+        A heartbeat that was written just after its job was deleted is soon an old one.
+        """
+        if self.store.pace == 1 or status is None or not status.identity:
+            return None
+        facts = self._of(storage, status.identity)
+        if not facts.is_well(status):
+            return None
+        self._facts[storage.job] = facts
+        return facts
 
     def fresh(self, key: tuple[Any, ...], read: Callable[[], Answer]) -> Answer:
         """Return the answer of a moment ago, or read it; meanwhile others are given the last one for a while."""
@@ -91,7 +118,7 @@ class Watch:
     def identity_of(self, name: str) -> str:
         """Return the id of a job that was read before; empty where it was not."""
         facts = self._facts.get(name)
-        return facts.identity.id if facts is not None else ""
+        return facts.identity if facts is not None else ""
 
     def forget_all_but(self, names: Collection[str]) -> None:
         """Forget all jobs except these: the others are gone."""

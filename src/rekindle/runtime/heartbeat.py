@@ -57,7 +57,8 @@ class Heartbeat:
         self._clock = clock
         self._beat, self._next_beat_ms = 0, 0
         self._unshown: set[SubtaskId] = set()  # the log reports each once
-        last = storage.status()
+        last, identity = storage.status(), storage.identity()
+        self._identity = identity.id if identity else ""
         #: newest first; replaced as a whole, because others read it from their threads
         self._stats: tuple[CheckpointStats, ...] = earlier_stats(last)
         self._completed = last.checkpoints_completed if last else 0
@@ -191,6 +192,7 @@ class Heartbeat:
             batches=sum(task.batches for task in tasks),
             restarts_total=self._restarts_before + restarts,
             version=self._run.description.version if self._run.description else "",
+            identity=self._identity,
             **this_process()._asdict(),
         )
 

@@ -189,4 +189,6 @@ class Status:
     result: Result | None = None
     #: version of Rekindle
     version: str = ""
+    #: id of the job, so that a list of many jobs need not read it; empty where an older version wrote it
+    identity: str = ""
     format: int = FORMAT_VERSION
