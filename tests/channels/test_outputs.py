@@ -133,7 +133,8 @@ def test_a_savepoint_takes_what_a_reader_had_still_to_read() -> None:
         for segment in one.segments:
             store.create(f"{FOLDER}/{segment.path}", b"x" * 10)
     copy = layout.savepoint_subtask("save", "read", 0)
-    assert copy_outputs(store, FOLDER, target, copy, manifest(sums={0: reader((2, 1))}), SubtaskId("read", 0)) == 30
+    size = copy_outputs(store, FOLDER, target, copy, manifest(sums={0: reader((2, 1))}), SubtaskId("read", 0))
+    assert size == sum(entry.size_bytes for entry in target.walk("save")) > 30
     assert JobStorage(target, "job").records(copy) == [2]
     assert paths(manifest(sums={0: reader((2, 1))}))[0][0] == "2/1"
     assert copy_outputs(store, FOLDER, target, "elsewhere", manifest(), SubtaskId("read", 0)) == 0

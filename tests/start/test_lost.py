@@ -127,7 +127,7 @@ def test_a_batch_run_begins_again_until_its_checkpoint_is_complete(storage: JobS
 def test_what_the_user_asks_for_and_how_the_job_ended_come_before_a_loss() -> None:
     run = Run(run=2, started_ms=0, host="h", pid=1, lineage=2)
     lost = StartFacts(run=run, lineage=LINEAGE, whole=Restore("/s/8", repeated=True))
-    assert resolve(lost, restore="/s/7", allow_drained=False) == Restore("/s/7")
+    assert resolve(lost, restore="/s/7", allow_drained=False) == Restore("/s/7", asked=True)
     assert resolve(lost, restore=None, allow_drained=False) == Restore("/s/8", repeated=True)
     ended = StartFacts(run=run, result=Result(run=2, state="FINISHED", ended_ms=0), lineage=LINEAGE, whole=Fresh())
     assert resolve(ended, restore=None, allow_drained=False).result.state == "FINISHED"  # type: ignore[union-attr]
