@@ -260,3 +260,45 @@ def test_a_checkpoint_that_failed_although_its_manifest_arrived_is_nothing_to_go
     result = world.run(QUICK, restore=1)
     assert result is not None and result.state == "FINISHED"
     assert world.shown() == world.expected() and world.all_read()
+
+
+def with_lost_rows(*, can_go_back: bool) -> tuple[World, int]:
+    """A job whose first sink has lost what was prepared for the newest checkpoint; its number."""
+    world = new_world()
+    if not can_go_back:
+        sinks = tuple(replace(one, cannot_rewind="as a topic of Kafka") for one in world.plan.graph.sinks)
+        world.plan = replace(world.plan, graph=replace(world.plan.graph, sinks=sinks))
+    ends_after(world, 3)
+    sink, lost = world.sinks["first_out"], list[int]()
+
+    def lose() -> None:
+        lost[:] = lost or [sink.permits[-1]]
+        if sink.permits[-1] in lost:
+            sink.staged.clear()
+
+    sink.before["commit"] = lose
+    result = ends_after(world, 3)
+    assert result is not None and result.error is not None and result.error["code"] == "SINK_STAGING_LOST"
+    return world, lost[0]
+
+
+@pytest.mark.parametrize(
+    ("can_go_back", "permissions"),
+    [(True, REWIND), (True, Permissions(sink_ahead=True)), (False, Permissions(sink_ahead=True))],
+)
+def test_the_ways_out_that_are_named_after_prepared_rows_were_lost_lead_out(
+    can_go_back: bool, permissions: Permissions
+) -> None:
+    world, lost = with_lost_rows(can_go_back=can_go_back)
+    world.permissions = permissions
+
+    result = world.run(QUICK, restore=lost - 1)
+
+    assert result is not None and result.state == "FINISHED"
+    assert world.shown()["first_out"] == world.expected()["first_out"]
+    # What the other sink had committed, and what was not taken back, comes once more.
+    twice = world.shown()["second_out"] - world.expected()["second_out"]
+    assert bool(twice) <= (not permissions.rewind_sinks)
+    assert not world.expected()["second_out"] - world.shown()["second_out"]
+    with pytest.raises(RestoreError, match="CHECKPOINT_REWOUND"):
+        world.run(QUICK, restore=lost)

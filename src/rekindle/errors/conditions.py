@@ -1016,7 +1016,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared, but now it is neither there nor in the target.",
-            "Find out what has removed it: not this job. Then start from an earlier checkpoint.",
+            (
+                "Find out what has removed it: not this job. Then go back to a checkpoint before this one, with "
+                "--from CHECKPOINT --rewind-sinks. Where a sink cannot go back, use --allow-sink-ahead instead: what "
+                "sinks have committed since comes twice."
+            ),
         ),
         SINK_SERVER_FAILED=(
             "Sink {sink!r}: {server} failed: {reason}",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rekindle.errors import RekindleError, RestoreError, SinkError, one_line
 from rekindle.graph.job_graph import JobGraph
-from rekindle.runtime.leftovers import never_committed, rewound
+from rekindle.runtime.leftovers import never_committed, rewound, uncommitted
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
@@ -32,10 +32,32 @@ class Rewind:
     checkpoints: tuple[int, ...]
     #: sink → checkpoint → committables that were committed with it
     commits: Mapping[str, Mapping[int, list[Committable]]]
+    #: False: nothing is taken back, and the checkpoint whose commit was interrupted is given up
+    takes_back: bool = True
 
     def rows(self, sink: str) -> int:
         """Return the number of rows of a sink that are taken back, as far as it counts them."""
         return sum(one.get("rows", 0) for each in self.commits.get(sink, {}).values() for one in each)
+
+
+def plan_given_up(storage: CheckpointDocuments, manifest: Manifest) -> Rewind | None:
+    """Find a later checkpoint whose commit was interrupted, for a start that leaves sinks ahead.
+
+    The start would commit it first, and its rows come once more after that; and where a sink has lost what was
+    prepared, no start could.
+
+    Args:
+        manifest: manifest of the checkpoint or savepoint that the start begins from.
+    """
+    left = uncommitted(storage)
+    if left is None or not left.transactions:
+        return None
+    is_later = left.job_id != manifest.job_id or left.checkpoint > manifest.checkpoint
+    return (
+        Rewind(to=manifest.checkpoint, checkpoints=(left.checkpoint,), commits={}, takes_back=False)
+        if is_later
+        else None
+    )
 
 
 def plan_rewind(

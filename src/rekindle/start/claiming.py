@@ -16,7 +16,8 @@ from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.runtime.driven import drive_here, drive_no_more
 from rekindle.runtime.elapsed import Clock
 from rekindle.runtime.steps import SteppedStore
-from rekindle.start.decide import Decided, Decider
+from rekindle.start.decide import Decider
+from rekindle.start.decided import Decided
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import JobDescription, Result, Run

@@ -8,7 +8,7 @@ have continued. Only the second decision counts; `rekindle.start.resolve` has it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from rekindle.config import Config
 from rekindle.errors import ControlError, RestoreError
@@ -21,12 +21,13 @@ from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared
-from rekindle.runtime.rewinding import Rewind, plan_rewind
+from rekindle.runtime.rewinding import plan_given_up, plan_rewind
 from rekindle.start.changed import kinds_of, late_by, since_lineage, since_origin, with_chains_of
 from rekindle.start.commits import check_commits
 from rekindle.start.covered import covered_by, latest_manifest
+from rekindle.start.decided import Decided
 from rekindle.start.finished import finished_operators
-from rekindle.start.lost import Loss, find_loss
+from rekindle.start.lost import find_loss
 from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
 from rekindle.start.restore import refuse_other_lists
@@ -41,29 +42,6 @@ from rekindle.storage.origin import Origin, check_is_whole, find_origin
 from rekindle.storage.run_documents import last_begun
 from rekindle.storage.savepoints import find_savepoint
 from rekindle.storage.second_look import gives_a_sign
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The decision of a start, and the facts that led to it."""
-
-    decision: Decision
-    #: checkpoint or savepoint that a restore starts from; None: it is no restore
-    origin: Origin | None = None
-    #: number of the newest run; of a job that was deleted the highest number that it has left; 0: there is none
-    newest_number: int
-    #: number of the newest completed checkpoint; None: there is none
-    newest_checkpoint: int | None
-    #: changes of the job
-    changes: tuple[Change, ...] = ()
-    #: task → its last operators, if the job resumes in place
-    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: loss because of which it does not resume in place; None: it does, or another reason decides
-    loss: Loss | None = None
-    #: later commits of sinks that are taken back; None: sinks are not rewound
-    rewind: Rewind | None = None
-    #: False: every start of the job came to nothing, if there was one, so its lists of files count for nothing
-    has_read: bool = True
 
 
 class Decider:
@@ -158,9 +136,11 @@ class Decider:
             check_commits(storage, origin, decision, self._permissions)
             if facts.lineage is not None:  # else the lists are of starts that failed, and are made again
                 refuse_other_lists(storage, origin, decision.path, self._graph)
+            leave = decision.repeated or self._permissions.sink_ahead
             if decision.rewind_sinks:
-                leave = decision.repeated or self._permissions.sink_ahead
                 rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
+            elif leave:
+                rewind = plan_given_up(storage, origin.manifest)
         self._check_sinks(decision)
         begun = Decided(
             decision=decision,

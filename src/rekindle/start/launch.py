@@ -277,7 +277,7 @@ class Launch:
             claimed=run.claim,
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
             restored_ms=origin.manifest.completed_ms if origin else None,
-            rewound_from=max(self.storage.numbers_used(), default=None) if self._decided.rewind is not None else None,
+            rewound_from=max(self.storage.numbers_used(), default=None) if self._decided.goes_back else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},

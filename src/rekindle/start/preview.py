@@ -13,10 +13,11 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.examining import Examined
-from rekindle.runtime.leftovers import prepared
+from rekindle.runtime.leftovers import prepared, uncommitted
 from rekindle.runtime.ports import Engine
 from rekindle.start.covered import covered_by, latest_manifest
-from rekindle.start.decide import Decided, Decider
+from rekindle.start.decide import Decider
+from rekindle.start.decided import Decided
 from rekindle.start.description import describe
 from rekindle.start.previews import (
     Beginning,
@@ -153,7 +154,9 @@ def _checkpoint(storage: CheckpointDocuments, decided: Decided) -> int | None:
 def _left(storage: JobStorage, graph: JobGraph, decided: Decided) -> Collection[str]:
     """Return the sinks with prepared rows, which a start commits first."""
     decision = decided.decision
-    if isinstance(decision, AlreadyEnded):
+    interrupted = uncommitted(storage)
+    taken_back = decided.rewind.checkpoints if decided.rewind is not None else ()
+    if isinstance(decision, AlreadyEnded) or (interrupted is not None and interrupted.checkpoint in taken_back):
         return ()
     lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
     covered = covered_by(latest_manifest(storage, decision, lineage))

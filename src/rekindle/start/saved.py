@@ -11,7 +11,7 @@ from rekindle.graph.settling import with_other_inputs
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.examining import Examination, Left
-from rekindle.start.decide import Decided
+from rekindle.start.decided import Decided
 from rekindle.start.resolve import Restore, Resume
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
