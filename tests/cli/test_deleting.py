@@ -20,7 +20,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
-from tests.cli.kit import Command, beat, complete, end, start
+from tests.cli.kit import GONE, Command, beat, complete, end, start
 
 
 def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Command, job: JobStorage) -> None:
@@ -81,6 +81,20 @@ def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command
     assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
     assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
     assert [manifest.checkpoint for manifest in job.manifests()] == [2]
+
+
+def test_forget_leaves_the_checkpoint_that_a_killed_restore_is_repeated_from(command: Command, job: JobStorage) -> None:
+    start(job)
+    for number in (1, 2, 3):
+        complete(job, number)
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    end(job, "STOPPED")
+    start(job, run=2, lineage=2, restore_from=f"{command.storage}/{layout.checkpoint('bids', 1)}", **GONE)
+
+    assert command.error("forget", "bids", "1", "--yes") == "CHECKPOINT_IN_USE"
+    assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
+    job.create(layout.lineage("bids", 2), Lineage(lineage=2, run=2, created_ms=0))
+    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
 
 
 def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_until_the_new_one_has_its_own(

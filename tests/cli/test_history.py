@@ -11,6 +11,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.history import EventError, EventSegment, HistoryEvent
 from rekindle.storage.documents.runs import Identity
 from rekindle.storage.documents.status import TaskStatusDocument
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.job_storage import JobStorage
 from tests.cli.kit import GONE, JANUARY_MS, Command, ManualClock, beat, end, start
 
@@ -87,7 +88,7 @@ def test_events_of_the_next_job_of_that_name_are_followed_too(
     def another(_: float) -> None:
         if job.run(1) is None:
             raise KeyboardInterrupt
-        job.forget_job()
+        forget_job(job, 0)
         job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS, id="another"))
         write(job, 2, 0, events[0])
 

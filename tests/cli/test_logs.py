@@ -14,6 +14,7 @@ from rekindle.logs.lines import LogLine
 from rekindle.logs.pieces import Piece
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Identity
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.job_storage import JobStorage
 from tests.cli.kit import JANUARY_MS, Command, ManualClock, start
 
@@ -75,7 +76,7 @@ def test_the_log_of_the_next_job_of_that_name_is_followed_too(
     def another(_: float) -> None:
         if job.run(1) is None:
             raise KeyboardInterrupt
-        job.forget_job()
+        forget_job(job, 0)
         job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS, id="another"))
         write(job, 1, "of the second")
 
@@ -87,7 +88,7 @@ def test_the_log_of_the_next_job_of_that_name_is_followed_too(
 def test_to_follow_a_log_ends_with_the_job(command: Command, job: JobStorage, clock: ManualClock) -> None:
     start(job)
     write(job, 1, "one")
-    clock.pause = lambda _: job.forget_job()
+    clock.pause = lambda _: forget_job(job, 0)
     assert command.error("logs", "bids", "--follow") == "JOB_UNKNOWN"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.ui.world import World
@@ -160,7 +161,7 @@ def test_a_dag_that_watches_a_stream_fails_when_the_stream_does(airflow: Airflow
         said = airflow.run("hourly_bids_is_well")
         assert said.returncode == 0, said.stdout[-3_000:]
 
-    JobStorage(well.store, "hourly_bids").forget_job()
+    forget_job(JobStorage(well.store, "hourly_bids"), 0)
     os.rename(f"{airflow.storage}-lost/hourly_bids", f"{airflow.storage}/hourly_bids")
     said = airflow.run("hourly_bids_is_well")
 

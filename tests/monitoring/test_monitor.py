@@ -12,6 +12,7 @@ from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.liveness import SILENCE_MS
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
@@ -177,7 +178,7 @@ def test_a_job_that_was_deleted_and_made_again_is_another(world: World) -> None:
     world.healthy("job")
     monitor, clocks = _watch(world)
     before = monitor.checkpoints.newest("job")
-    world.jobs["job"].storage.forget_job()
+    forget_job(world.jobs["job"].storage, 0)
     again = World(world.store.location, checkpoints=5)
     again.healthy("job")
     identity = again.jobs["job"].storage.identity()

@@ -20,6 +20,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.documents.status import CREATED, LOST, RUNNING, Status
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.liveness import Process, this_process
@@ -436,13 +437,13 @@ def test_a_forgotten_job_is_gone_and_half_way_it_can_be_forgotten_again(
     other = JobStorage(store, "job2")
     for each in (storage, other):
         each.create(layout.identity(each.job), Identity(job=each.job, created_ms=0))
-        claim(each, make_run)
+        each.record_result(Result(run=claim(each, make_run).run, state="STOPPED", ended_ms=0))
         each.create(
             layout.batch(layout.subtask(each.job, "hourly", 0, 1), 1), BatchRecord(batch=1, offsets_hash="", run=1)
         )
-    JobStorage(CutShort(store), "job").forget_job()
+    forget_job(JobStorage(CutShort(store), "job"), 0)
     assert list(store.walk("job")) == [("job/job.json", len(store.read("job/job.json")))]
-    storage.forget_job()
+    forget_job(storage, 0)
     assert jobs(store) == ["job2"]
     assert store.names("") == ["job2"]
     assert other.latest_run() is not None

@@ -72,11 +72,11 @@ def test_of_a_job_that_is_deleted_meanwhile_nothing_is_shown_as_if_it_were_there
     serve: Callable[..., str],
 ) -> None:
     world = World(str(tmp_path))
-    storage = world.healthy("orders").storage
+    world.healthy("orders")
     page.goto(f"{serve([world.store])}/#/jobs/orders")
     page.locator("main [data-state=RUNNING]").first.wait_for()
 
-    storage.forget_job()
+    world.store.delete_tree(layout.job("orders"))
 
     page.get_by_text("JOB_UNKNOWN").first.wait_for()
     # The graph may have been asked for before the job was: until that is asked again, the rest stays.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from flink_rest_client.v1.client import FlinkRestClientV1
 
+from rekindle.storage.forgetting import forget_job
 from tests.ui.kit import Counting, http
 from tests.ui.world import HOSTILE, World
 
@@ -135,7 +136,7 @@ def test_a_question_about_one_job_reads_no_other(tmp_path: Path, serve: Callable
         http.get(f"{address}/v1/jobs/{ids[name]}/exceptions").raise_for_status()
 
     assert not [path for path in store.was_read if path.startswith("job-000/")]
-    world.jobs["job-002"].storage.forget_job()
+    forget_job(world.jobs["job-002"].storage, 0)
     assert http.get(f"{address}/v1/jobs/{ids['job-002']}").status_code == 404
 
 

@@ -8,14 +8,18 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import command_line, example, with_json, with_storage
+from rekindle.cli.clock import clock
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
+from rekindle.start.resolve import restore_to_repeat
+from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import Disposal
 from rekindle.storage.documents.status import RUNNING
+from rekindle.storage.forgetting import forget_job
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.run_documents import RunDocuments
+from rekindle.storage.run_documents import RunDocuments, last_begun
 from rekindle.storage.savepoints import find_savepoint
 from rekindle.storage.second_look import state_for_certain
 
@@ -42,7 +46,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
     # Another user may have started it while the question was open.
     _check_not_running(found)
     if checkpoint is None:
-        found.forget_job()
+        forget_job(found, clock().now_ms())
     else:
         found.forget_checkpoints([checkpoint])
     if as_json:
@@ -100,7 +104,10 @@ def _check_forgettable(job: CheckpointDocuments, checkpoint: int) -> None:
         raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
     lineage = job.lineage()
     latest = job.latest_manifest(lineage.lineage) if lineage else None
-    if latest is not None and latest.checkpoint == checkpoint:
+    run, _ = last_begun(job)
+    repeated = restore_to_repeat(run, lineage) if run is not None else None
+    ours = f"{job.store.location.rstrip('/')}/{layout.checkpoint(job.job, checkpoint)}"
+    if (latest is not None and latest.checkpoint == checkpoint) or repeated == ours:
         raise ControlError("CHECKPOINT_IN_USE", checkpoint=checkpoint, job=job.job)
     if checkpoint == job.checkpoints()[0]:
         raise ControlError("CHECKPOINT_NEWEST", checkpoint=checkpoint, job=job.job)

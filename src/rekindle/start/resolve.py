@@ -81,9 +81,9 @@ def resolve(
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:
         return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks, claim=claim, asked=True)
-    if run is not None and run.asked and run.restore_from is not None and not _is_opened(run, lineage):
+    if run is not None and (interrupted := restore_to_repeat(run, lineage)) is not None:
         return Restore(
-            run.restore_from,
+            interrupted,
             undo_drain=run.undo_drain,
             rewind_sinks=run.rewind_sinks,
             claim=run.claim,
@@ -99,5 +99,12 @@ def resolve(
     return facts.whole or Resume(lineage)
 
 
-def _is_opened(run: Run, lineage: Lineage | None) -> bool:
-    return lineage is not None and lineage.lineage >= run.lineage
+def restore_to_repeat(run: Run, lineage: Lineage | None) -> str | None:
+    """Return the path of a restore that the user asked for, and that the run has not carried through; None: no such.
+
+    Args:
+        run: the newest run that began.
+        lineage: the one in force.
+    """
+    is_opened = lineage is not None and lineage.lineage >= run.lineage
+    return run.restore_from if run.asked and not is_opened else None

@@ -22,14 +22,6 @@ from rekindle.storage.port import Store
 class JobStorage(CheckpointDocuments, ControlDocuments, BatchDocuments):
     """All documents of a job. A function that needs some of them takes the class that has these."""
 
-    def forget_job(self) -> None:
-        """Delete everything of the job, its identity last: a job deleted half-way is listed, and can be deleted."""
-        folder = layout.job(self.job)
-        for path in (f"{folder}/{name}" for name in self.store.names(folder)):
-            if path != layout.identity(self.job):
-                self.store.delete_tree(path)
-        self.store.delete_tree(folder)
-
 
 def jobs(store: Store) -> list[str]:
     """Return the names of the jobs in a storage, sorted. A folder that may or may not be a job counts as one."""
