@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,8 @@ from urllib.parse import unquote
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.delta_features import features_refused
+from rekindle.sinks.delta_features import not_honoured
+from rekindle.sinks.delta_partitions import PARTITION_TYPES, partition_of, unnamed_day
 from rekindle.sinks.delta_places import is_reached, reached
 from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.delta_schema import changed, columns_in, columns_of, other_type, relaxed
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
     from deltalake.transaction import AddAction, RemoveAction
     from pyspark.sql import DataFrame, SparkSession
-
-_PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
-"""Types whose values read the same in Spark's folder names and in Delta's log."""
-
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Delta(TwoPhaseSink):
@@ -133,11 +127,8 @@ class Delta(TwoPhaseSink):
         partition_by = self._fit(df.schema.json())
         made = self._attempts.write(df, batch, partition_by, self.options)
         dates = {field.name for field in df.schema.fields if field.dataType.simpleString() == "date"}
-        for path in (path for committable in made for path in committable["files"]):
-            for name, value in _partition_of(path.split("/")[:-1]).items():
-                if name in dates and value is not None and not _DAY.fullmatch(value):
-                    reason = f"{name} is {value}, and Delta's log has only days of the years 1 to 9999"
-                    raise SinkError("SINK_PARTITION_UNKNOWN", sink=self._sink, target=self.path, reason=reason)
+        if (reason := unnamed_day((path for one in made for path in one["files"]), dates)) is not None:
+            raise SinkError("SINK_PARTITION_UNKNOWN", sink=self._sink, target=self.path, reason=reason)
         return made
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
@@ -222,7 +213,7 @@ class Delta(TwoPhaseSink):
         return AddAction(
             path=file.path,
             size=file.size_bytes,
-            partition_values=_partition_of(file.path.split("/")[4:-1]),  # after rekindle/job/sink/attempt
+            partition_values=partition_of(file.path.split("/")[4:-1]),  # after rekindle/job/sink/attempt
             modification_time=time.time_ns() // 1_000_000,
             data_change=True,
             stats=delta_statistics(self._attempts.footer(file)),
@@ -247,7 +238,7 @@ class Delta(TwoPhaseSink):
 
         columns = {field["name"]: field["type"] for field in wanted["fields"]}
         for name in self.partition_by:
-            if columns.get(name) not in _PARTITION_TYPES:
+            if columns.get(name) not in PARTITION_TYPES:
                 raise self._mismatch(f"it cannot be partitioned by {name!r}, which is {columns.get(name, 'missing')}")
         try:
             table = self._made(Schema.from_json(json.dumps(wanted)))
@@ -288,11 +279,5 @@ class Delta(TwoPhaseSink):
         return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.path, reason=reason)
 
     def _refuse_features(self, table: DeltaTable) -> None:
-        if refused := features_refused(table):
-            reason = f"the table has {', '.join(sorted(refused))}, which Spark's Parquet writer does not honour"
+        if (reason := not_honoured(table)) is not None:
             raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.path, reason=reason)
-
-
-def _partition_of(folders: Sequence[str]) -> dict[str, str | None]:
-    values = (folder.split("=", 1) for folder in folders)
-    return {unquote(name): None if text == _NULL else unquote(text) for name, text in values}

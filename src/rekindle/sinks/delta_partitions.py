@@ -1,0 +1,28 @@
+"""The columns that partition a Delta table: which can, and what the folders of a file say about its values. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from urllib.parse import unquote
+
+PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
+"""Types whose values read the same in Spark's folder names and in Delta's log."""
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partition_of(folders: Sequence[str]) -> dict[str, str | None]:
+    """Return column → value of a file's partition, from the names of its folders."""
+    values = (folder.split("=", 1) for folder in folders)
+    return {unquote(name): None if text == _NULL else unquote(text) for name, text in values}
+
+
+def unnamed_day(paths: Iterable[str], dates: Collection[str]) -> str | None:
+    """Return which of the columns `dates` has a day that Delta's log cannot name, in any of the files; None if none."""
+    for path in paths:
+        for name, value in partition_of(path.split("/")[:-1]).items():
+            if name in dates and value is not None and not _DAY.fullmatch(value):
+                return f"{name} is {value}, and Delta's log has only days of the years 1 to 9999"
+    return None
