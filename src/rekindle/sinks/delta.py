@@ -6,7 +6,8 @@ commit is one entry of the log, so a reader sees all of a checkpoint or nothing 
 the table has reached already does nothing, and of two drivers that commit the same at the same time Delta refuses one.
 
 The table is made with the first batch, and its schema looked at whenever a batch's own has changed. Features of a table
-that Spark's Parquet writer knows nothing of are refused by name.
+that Spark's Parquet writer knows nothing of are refused by name. A commit looks at all of it again: others may have
+changed the table since the rows were written.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from urllib.parse import unquote
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta_features import not_honoured
-from rekindle.sinks.delta_partitions import PARTITION_TYPES, partition_of, unnamed_day
+from rekindle.sinks.delta_partitions import PARTITION_TYPES, partition_of, repartitioned, unnamed_day
 from rekindle.sinks.delta_places import is_reached, reached
 from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.delta_schema import changed, columns_in, columns_of, other_type, relaxed
@@ -181,7 +182,8 @@ class Delta(TwoPhaseSink):
         files = list(self._attempts.files(committables))
         fitted = self._fits  # by a batch of this run, else the rows are of an earlier one
         columns = columns_of(fitted[0]) if fitted is not None else columns_in(self._attempts.footer(files[0]))
-        adds: list[AddAction | RemoveAction] = for_each(self._store, self._action, files)
+        added = for_each(self._store, self._action, files)
+        adds: list[AddAction | RemoveAction] = [*added]
         properties = CommitProperties(
             app_transactions=[Transaction(self._application, checkpoint)],
             custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
@@ -191,7 +193,13 @@ class Delta(TwoPhaseSink):
             table = self._table()
             if self._has(table, checkpoint):
                 return
-            if (reason := changed(columns, columns_of(table.schema().to_json()))) is not None:
+            reason = (
+                changed(columns, columns_of(table.schema().to_json()))
+                or repartitioned((add.partition_values for add in added), table.metadata().partition_columns)
+            )
+            if reason is not None:
+                with self._lock:
+                    self._fits = None
                 raise self._mismatch(reason)
             try:
                 table.create_write_transaction(
@@ -229,6 +237,7 @@ class Delta(TwoPhaseSink):
         """
         with self._lock:
             if self._fits is None or self._fits[0] != schema:
+                self._fits = None  # stays so where these rows do not fit
                 self._fits = (schema, self._fitted(json.loads(schema, object_hook=relaxed)))
             return self._fits[1]
 

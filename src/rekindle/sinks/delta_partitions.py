@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
 PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
@@ -25,4 +25,12 @@ def unnamed_day(paths: Iterable[str], dates: Collection[str]) -> str | None:
         for name, value in partition_of(path.split("/")[:-1]).items():
             if name in dates and value is not None and not _DAY.fullmatch(value):
                 return f"{name} is {value}, and Delta's log has only days of the years 1 to 9999"
+    return None
+
+
+def repartitioned(partitions: Iterable[Mapping[str, str | None]], table: Sequence[str]) -> str | None:
+    """Return why the partitions of files are none of a table that these columns partition now; None if they are."""
+    for partition in partitions:
+        if partition.keys() != set(table):
+            return f"it is partitioned by {list(table)} now, and the files of these rows by {list(partition)}"
     return None
