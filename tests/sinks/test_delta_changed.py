@@ -54,3 +54,24 @@ def test_a_batch_after_one_that_did_not_fit_is_written_as_the_table_is_now(spark
         sink.prepare(spark.sql("SELECT 3L AS id, 'd' AS v, 1 AS more"), batch_of(4))
     put(sink, spark.sql("SELECT 4L AS id, 'e' AS v"), 5)
     assert sorted(row["v"] for row in rows_of(tmp_path)) == ["a", "c", "e"]
+
+
+@pytest.mark.parametrize("changed", ["before the batch", "before the commit"])
+def test_rows_are_not_added_to_a_table_that_has_got_a_constraint_until_it_is_dropped(
+    spark: SparkSession, tmp_path: Path, changed: str
+) -> None:
+    sink = opened(tmp_path)
+    put(sink, spark.sql("SELECT 0L AS id"), 1)
+    if changed == "before the batch":
+        DeltaTable(tmp_path).alter.add_constraint({"small": "id < 5"})
+    made = sink.prepare(spark.sql("SELECT 99L AS id"), batch_of(2))
+    if changed == "before the commit":
+        DeltaTable(tmp_path).alter.add_constraint({"small": "id < 5"})
+    with pytest.raises(SinkError, match=r"the table has delta\.constraints\.small") as error:
+        sink.commit(made, permit(2))
+    assert error.value.code == "SINK_SCHEMA_MISMATCH"
+    assert error.value.permanent
+    assert [row["id"] for row in rows_of(tmp_path)] == [0]
+    DeltaTable(tmp_path).alter.drop_constraint("small")
+    opened(tmp_path).commit(made, permit(2))
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == [0, 99]

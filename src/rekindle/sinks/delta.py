@@ -196,6 +196,7 @@ class Delta(TwoPhaseSink):
             reason = (
                 changed(columns, columns_of(table.schema().to_json()))
                 or repartitioned((add.partition_values for add in added), table.metadata().partition_columns)
+                or not_honoured(table)
             )
             if reason is not None:
                 with self._lock:
