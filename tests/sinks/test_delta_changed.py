@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from rekindle.errors import SinkError
+from rekindle.sinks.staging import NOTES
 from rekindle.testing.sink_contract import batch_of, permit
 from tests.sinks.test_delta import opened, put, rows_of
 
@@ -75,3 +77,14 @@ def test_rows_are_not_added_to_a_table_that_has_got_a_constraint_until_it_is_dro
     DeltaTable(tmp_path).alter.drop_constraint("small")
     opened(tmp_path).commit(made, permit(2))
     assert sorted(row["id"] for row in rows_of(tmp_path)) == [0, 99]
+
+
+def test_an_attempt_of_a_table_whose_log_is_gone_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
+    opened(tmp_path).prepare(spark.sql("SELECT 0L AS id"), batch_of(1))
+    shutil.rmtree(tmp_path / "_delta_log")
+    sink = opened(tmp_path)
+    sink.clean([], lambda batch: True)
+    assert not list((tmp_path / NOTES).glob("*/*/*"))
+    assert not list((tmp_path / "rekindle").glob("*/*/*"))
+    put(sink, spark.sql("SELECT 1L AS id"), 1)
+    assert rows_of(tmp_path) == [{"id": 1}]

@@ -161,9 +161,13 @@ class Delta(TwoPhaseSink):
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a batch record nor the log names."""
+        from deltalake.exceptions import TableNotFoundError
 
         def holds(attempt: str) -> bool:
-            return any(f"/{attempt}/" in unquote(uri) for uri in self._table().file_uris())
+            try:
+                return any(f"/{attempt}/" in unquote(uri) for uri in self._table().file_uris())
+            except TableNotFoundError:
+                return False  # a table without a log has no files
 
         self._attempts.clean(named, may_remove, holds)
 
