@@ -21,19 +21,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.iceberg_columns import arrow_schema, split_by
-from rekindle.sinks.iceberg_files import NoPartitionError, data_file, data_folder, data_store, partition_of
-from rekindle.sinks.iceberg_rewind import TRIES, rewind, try_once
+from rekindle.sinks.iceberg_commit import add, described
+from rekindle.sinks.iceberg_files import NoPartitionError, data_folder, data_store, partition_of
+from rekindle.sinks.iceberg_rewind import TRIES, rewind
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
-from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme
-from rekindle.storage.port import Entry
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
@@ -136,7 +134,8 @@ class Iceberg(TwoPhaseSink):
             except NoPartitionError as error:
                 raise SinkError("SINK_PARTITION_UNKNOWN", sink=self._sink, target=self.table, reason=error) from error
 
-        return self._attempts(table).write(df, batch, tuple(splits), self.options, check)
+        made = self._attempts(table).write(df, batch, tuple(splits), self.options, check)
+        return [{**one, "spec": table.metadata.default_spec_id} for one in made]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Add all files in one snapshot, unless the table has this checkpoint's already."""
@@ -146,6 +145,7 @@ class Iceberg(TwoPhaseSink):
             table = self._load()
             if table is None:
                 raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=self.table)
+            self._look_again(table)
             try:
                 if int(table.properties.get(self._done, -1)) < permit.checkpoint:
                     self._add(table, committables, permit.checkpoint)
@@ -198,28 +198,14 @@ class Iceberg(TwoPhaseSink):
             return None
 
     def _add(self, table: Table, committables: Sequence[Committable], checkpoint: int) -> None:
-        attempts = self._attempts(table)
-
-        def described(file: Entry) -> DataFile:
-            footer = attempts.footer(file)
-            return data_file(footer, f"{data_folder(table)}/{file.path}", file.size_bytes, table.metadata)
-
         try:
-            files = for_each(attempts.store, described, attempts.files(committables))
+            files = described(table, self._attempts(table), committables)
         except ValueError as error:
+            with self._lock:
+                self._fits = None
             raise self._mismatch(one_line(error)) from error
-        try_once(table)
         tells = {"rekindle.job": self._job, "rekindle.sink": self._sink, "rekindle.checkpoint": str(checkpoint)}
-        with table.transaction() as transaction:
-            if table.metadata.name_mapping() is None:  # Spark's files do not know the numbers of the table's columns
-                mapping = table.metadata.schema().name_mapping.model_dump_json()
-                transaction.set_properties({"schema.name-mapping.default": mapping})
-            snapshot = transaction.update_snapshot(snapshot_properties=tells)
-            merges = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-            with snapshot.merge_append() if merges else snapshot.fast_append() as append:
-                for file in files:
-                    append.append_data_file(file)
-            transaction.set_properties({self._done: str(checkpoint)})
+        add(table, files, tells, {self._done: str(checkpoint)})
 
     def _attempts(self, table: Table) -> Attempts:
         return Attempts(data_store(table), self._job, self._sink)
@@ -236,11 +222,18 @@ class Iceberg(TwoPhaseSink):
 
         with self._lock:
             if self._fits is None or self._fits[0] != schema:
+                self._fits = None  # stays so where these rows do not fit
                 try:
                     self._fits = (schema, self._fitted(json.loads(schema)))
                 except (ResolveError, TypeError, ValidationError, ValueError) as error:
                     raise self._mismatch(one_line(error)) from error
             return self._fits[1]
+
+    def _look_again(self, table: Table) -> None:
+        """Have the next batch written as the table is partitioned now, and where it has its files now."""
+        with self._lock:
+            if self._fits is not None and _layout(self._fits[1]) != _layout(table):
+                self._fits = None
 
     def _fitted(self, wanted: dict[str, Any]) -> Table:
         import pyarrow as pa
@@ -298,3 +291,7 @@ class Iceberg(TwoPhaseSink):
         for name, value in self._properties.items():
             text = text.replace(value, f"({name})")
         return text
+
+
+def _layout(table: Table) -> tuple[object, ...]:
+    return table.metadata.table_uuid, table.metadata.default_spec_id, data_folder(table)
