@@ -137,3 +137,18 @@ def test_a_batch_after_one_that_lay_elsewhere_is_written_where_the_table_has_its
     put(sink, spark.sql("SELECT 3L AS id"), 3)
     assert sorted(row["id"] for row in rows_of(target)) == [1, 3]
     assert f"{tmp_path}/elsewhere/rekindle/job-1234/out/" in files_of(target)
+
+
+def test_a_batch_after_one_that_did_not_fit_is_compared_with_the_table_of_now(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = tmp_path / "table"
+    sink = opened(target)
+    put(sink, spark.sql("SELECT 0L AS id, 'a' AS v"), 1)
+    made = sink.prepare(spark.sql("SELECT 1L AS id, 'b' AS v"), batch_of(2))
+    with table_of(target).update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("v")
+    with pytest.raises(SinkError, match=r"no columns \['v'\] any more"):
+        sink.commit(made, permit(2))
+    with pytest.raises(SinkError, match=r"the table has no columns \['v'\]"):
+        sink.prepare(spark.sql("SELECT 2L AS id, 'c' AS v"), batch_of(3))
