@@ -737,6 +737,16 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r} has committed up to checkpoint {committed}, beyond {path}: its rows would come twice.",
             "Restore a later checkpoint, clean the sink, or accept it with --allow-sink-ahead.",
         ),
+        STORAGE_OLDER=(
+            (
+                "Sink {sink!r} has committed checkpoint {committed} of job {job!r}, and {storage} knows none after "
+                "{known}: it is an older copy of the job's storage."
+            ),
+            (
+                "Put the newest copy back. If there is none, start with --allow-sink-ahead: the job continues from "
+                "what this copy knows, and rows that sinks have committed since come twice."
+            ),
+        ),
         SINK_REWIND_UNSUPPORTED=(
             "Sink {sink!r} ({kind}) cannot go back to {path}: {reason}.",
             (

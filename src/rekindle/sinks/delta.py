@@ -123,6 +123,11 @@ class Delta(TwoPhaseSink):
         """Take the table."""
         claim.make(OwnerFiles(self._store, NOTES), shown(self.path))
 
+    def newest_committed(self) -> int | None:
+        """Return the version that the table's log has of this job's transactions."""
+        table = self._found()
+        return None if table is None else table.transaction_version(self._application)
+
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch's files into the table's directory, where the log does not name them yet."""
         partition_by = self._fit(df.schema.json())
@@ -150,9 +155,7 @@ class Delta(TwoPhaseSink):
 
     def rewind(self, to: int, commits: Commits) -> None:
         """Remove the files in one entry of the log, which also says that the table has these checkpoints."""
-        from deltalake import DeltaTable
-
-        if commits and DeltaTable.is_deltatable(**self._reached):
+        if commits and self._found() is not None:
             rewind(self._table, self._application, self._attempts, to, commits)
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
@@ -161,13 +164,10 @@ class Delta(TwoPhaseSink):
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a batch record nor the log names."""
-        from deltalake.exceptions import TableNotFoundError
 
         def holds(attempt: str) -> bool:
-            try:
-                return any(f"/{attempt}/" in unquote(uri) for uri in self._table().file_uris())
-            except TableNotFoundError:
-                return False  # a table without a log has no files
+            table = self._found()
+            return table is not None and any(f"/{attempt}/" in unquote(uri) for uri in table.file_uris())
 
         self._attempts.clean(named, may_remove, holds)
 
@@ -175,6 +175,11 @@ class Delta(TwoPhaseSink):
         from deltalake import DeltaTable
 
         return DeltaTable(**self._reached)
+
+    def _found(self) -> DeltaTable | None:
+        from deltalake import DeltaTable
+
+        return self._table() if DeltaTable.is_deltatable(**self._reached) else None
 
     def _has(self, table: DeltaTable, checkpoint: int) -> bool:
         return (-1 if (version := table.transaction_version(self._application)) is None else version) >= checkpoint
@@ -264,16 +269,14 @@ class Delta(TwoPhaseSink):
             raise self._mismatch(f"it is partitioned by {partition_by}")
         has = columns_of(table.schema().to_json())
         required = {field.name for field in table.schema().fields if not field.nullable}
-        if missing := sorted(required - columns.keys()):
-            raise self._mismatch(f"the table requires {missing}")
-        if (reason := other_type(columns, has)) is not None:
+        missing = sorted(required - columns.keys())
+        if reason := f"the table requires {missing}" if missing else other_type(columns, has):
             raise self._mismatch(reason)
         if new := [name for name in columns if name not in has]:
             if not self.merge_schema:
                 raise self._mismatch(f"the table has no columns {new}")
             fields = [field for field in wanted["fields"] if field["name"] in new]
-            added = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
-            table.alter.add_columns(added.fields)
+            table.alter.add_columns(Schema.from_json(json.dumps({"type": "struct", "fields": fields})).fields)
         return partition_by
 
     def _made(self, schema: Schema) -> DeltaTable:

@@ -112,9 +112,13 @@ class Iceberg(TwoPhaseSink):
     def claim(self, claim: Claim) -> None:
         """Take the table; one that is still to be made is taken with the first batch."""
         self._claim = claim
-        table = self._load()
-        if table is not None:
+        if (table := self._load()) is not None:
             self._take(table)
+
+    def newest_committed(self) -> int | None:
+        """Return what the table's property says."""
+        table = self._load()
+        return int(table.properties[self._done]) if table is not None and self._done in table.properties else None
 
     def _take(self, table: Table) -> None:
         if self._claim is not None:
@@ -179,8 +183,7 @@ class Iceberg(TwoPhaseSink):
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a batch record nor a snapshot names."""
-        table = self._load()
-        if table is None:
+        if (table := self._load()) is None:
             return
 
         def holds(attempt: str) -> bool:

@@ -151,6 +151,14 @@ class TwoPhaseSink(ABC):
             SinkError: ``TARGET_TAKEN``.
         """
 
+    def newest_committed(self) -> int | None:
+        """Return the newest checkpoint that the target says it has of this job and sink; None: it says of none.
+
+        Called after `open`. For sinks whose `commit` goes by the number: in an older copy of the job's storage a number
+        comes again, with other rows, and `commit` would take these for committed.
+        """
+        return None
+
     @abstractmethod
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the rows of `df` durably and invisibly, in one evaluation of it; return what `commit` needs.

@@ -36,6 +36,7 @@ from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.description import describe
 from rekindle.start.identity import identify, refuse_unfinished_copy
+from rekindle.start.opened_sinks import open_sinks
 from rekindle.start.permissions import Permissions
 from rekindle.start.preview import preview
 from rekindle.start.previews import StartPreview
@@ -182,9 +183,7 @@ class Launch:
     def _open(self, engine: Engine, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         origin, decision = self._decided.origin, self._decided.decision
-        for uid, sink in sinks.items():
-            sink.stage_in(storage.store, layout.sink(storage.job, uid))
-            sink.open(owner, uid)
+        open_sinks(sinks, storage, owner, run.run, sink_ahead=self._permissions.sink_ahead)
         if isinstance(decision, Fresh) or not self._decided.has_read:
             self._forget_lists(run)
         if origin is not None:

@@ -33,6 +33,7 @@ class FakeSink(TwoPhaseSink):
         self.staged: dict[str, list[Any]] = {}
         self.committed: dict[str, list[Any]] = {}
         self.permits: list[int] = []
+        self._newest: int | None = None
         self.before: dict[str, Callable[[], None]] = {}
         self._job = self._sink = ""
         self._lock = threading.Lock()
@@ -70,6 +71,11 @@ class FakeSink(TwoPhaseSink):
                 if attempt not in self.staged:
                     raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=attempt)
                 self.committed[attempt] = self.staged.pop(attempt)
+        self._newest = max(permit.checkpoint, self._newest or 0)
+
+    def newest_committed(self) -> int | None:
+        """See `TwoPhaseSink`."""
+        return self._newest
 
     def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
         """See `TwoPhaseSink`."""

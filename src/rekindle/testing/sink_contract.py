@@ -67,6 +67,13 @@ class SinkContract(SinkUnderTest):
         self.opened().commit(first, permit(1))
         assert self.rows() == Counter([(1, "a"), (2, "b"), (3, "c")])
 
+    def test_the_target_says_which_checkpoint_was_committed_last_if_it_says_any(self) -> None:
+        sink = self.opened()
+        assert sink.newest_committed() is None
+        for batch, checkpoint in enumerate((1, 3)):
+            sink.commit(self.prepared(sink, [(batch, "a")], batch_of(batch)), permit(checkpoint))
+        assert self.opened().newest_committed() in (None, 3)
+
     def test_a_checkpoint_commits_the_batches_of_several_subtasks_that_prepared_at_the_same_time(self) -> None:
         sink = self.opened()
         data: list[list[Row]] = [[(10 * subtask, "a"), (10 * subtask + 1, "b")] for subtask in range(3)]
