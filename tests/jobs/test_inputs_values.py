@@ -162,6 +162,29 @@ def test_totals_within_each_window_come_out(spark: SparkSession, world: World) -
     assert Counter(found) == Counter([("a", 2), ("b", 2), (None, 4)])
 
 
+@pytest.mark.usefixtures("one_file_a_batch")
+def test_a_function_is_called_once_for_each_window_that_has_closed(spark: SparkSession, world: World) -> None:
+    world.add_history(*(rows(hour, 5, "aab" if hour % 2 else "b") for hour in (0, 1, 0, 2, 1, 3)))
+
+    def best(group: Any) -> Any:
+        first = group.sort_values(["count", "k"], ascending=False).head(1)
+        return first.assign(n=len(group))[["k", "count", "n"]]
+
+    def best_of_each_hour(frame: Frame) -> Frame:
+        counted = frame.groupBy(F.window("ts", "1 hour"), "k").count()
+        return counted.groupBy("window").applyInPandas(best, "k string, count long, n long")
+
+    found = {}
+    for mode in ("streaming", "batch"):
+        job = job_of(mode, world, best_of_each_hour, (rk.Files(str(world.history)), {"event_time": "ts"}))
+        result = job.start(spark, storage=world.storage, mode=mode).wait()
+        assert (result.state, result.notes) == ("FINISHED", ())
+        written = committed(world.root / "outs" / mode)
+        found[mode] = sorted((row["k"], row["count"], row["n"]) for row in written)
+
+    assert found["streaming"] == found["batch"] and len(found["batch"]) == 4
+
+
 @pytest.mark.slow
 def test_rows_without_a_time_come_out_of_what_waits_for_no_time_and_of_batch_runs(
     spark: SparkSession, world: World
@@ -224,6 +247,9 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
     def once(frame: Frame) -> Frame:
         return frame.dropDuplicatesWithinWatermark(["k"])
 
+    def first(group: Any) -> Any:
+        return group[["k"]].head(1)
+
     cases: dict[str, tuple[str, Callable[..., Frame], list[tuple[Any, dict[str, Any]]]]] = {
         "own-watermark": ("WATERMARK_IN_TASK", watermarked, [(files, timed)]),
         "own-watermark-live": ("WATERMARK_IN_TASK", watermarked, [(stream, live)]),
@@ -240,6 +266,30 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
         "window-without-time": ("EVENT_TIME_UNDECLARED", hours, [(files, {})]),
         "cube": ("TOTALS_NEVER_END", lambda frame: frame.cube(F.window("ts", "1 hour"), "k").count(), [(files, timed)]),
         "rollup": ("TOTALS_NEVER_END", lambda frame: frame.rollup("ts", "k").count(), [(stream, live)]),
+        "groups-in-pandas": (
+            "GROUPS_CUT_BY_BATCHES",
+            lambda frame: frame.groupBy("k").applyInPandas(lambda group: group, frame.schema),
+            [(files, timed)],
+        ),
+        "groups-in-arrow": (
+            "GROUPS_CUT_BY_BATCHES",
+            lambda frame: frame.groupBy(F.window("ts", "1 hour")).applyInArrow(lambda group: group, frame.schema),
+            [(stream, live)],
+        ),
+        "groups-of-two": (
+            "GROUPS_CUT_BY_BATCHES",
+            lambda frame: (
+                frame.groupBy("k").cogroup(frame.groupBy("k")).applyInPandas(lambda one, other: one, frame.schema)
+            ),
+            [(files, timed)],
+        ),
+        "groups-of-windows-by-another-column": (
+            "GROUPS_CUT_BY_BATCHES",
+            lambda frame: (
+                frame.groupBy(F.window("ts", "1 hour"), "k").count().groupBy("k").applyInPandas(first, "k string")
+            ),
+            [(files, timed)],
+        ),
         "session-filter": (
             "SESSION_FILTER_MOVED",
             lambda frame: frame.groupBy(F.session_window("ts", "1 hour")).count().where("session_window.end > '2025'"),

@@ -184,6 +184,16 @@ CONDITIONS: dict[str, Condition] = {
             ),
             "Say job.source(..., event_time=...), or use output_mode='update' or 'complete'.",
         ),
+        GROUPS_CUT_BY_BATCHES=(
+            (
+                "Task {task!r} calls a function for each group ({operator}): on a stream, Spark calls it once in each "
+                "batch, with the rows of that batch alone."
+            ),
+            (
+                "Use an aggregate, applyInPandasWithState or transformWithState; group closed windows by their window "
+                "column; or run the job with mode='batch', where all sources end."
+            ),
+        ),
         TOTALS_NEVER_END=(
             (
                 "Task {task!r} makes totals over all of {column!r} (cube, rollup or grouping sets): no watermark ends "

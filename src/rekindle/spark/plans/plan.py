@@ -33,7 +33,8 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
 
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
-            ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
+            ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``GROUPS_CUT_BY_BATCHES``,
+            ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
             ``SESSION_FILTER_MOVED``, ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``, ``CONNECTOR_MISSING``.
     """
     frame = _called(task, function, [item.frame for item in inputs])

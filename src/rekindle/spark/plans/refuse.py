@@ -14,7 +14,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.session.failures import brief
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
-from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
+from rekindle.spark.plan_text import PlanNode, below, depth, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
 """The module with which the workers of a transformWithState in Python talk to Spark; without it they die silently."""
@@ -31,17 +31,23 @@ _STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Windo
 """Nodes that look at more than one row; and joins of two streams."""
 
 
+_EACH_BATCH = re.compile("FlatMap(Co)?GroupsIn(Pandas|Arrow)|MapGroups|CoGroup")
+"""Nodes that call a function of the user for each group, which Spark does in each batch of a stream by itself."""
+
+
 def refuse_plan(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> None:
     """Refuse a streaming plan that could only go wrong later.
 
     Raises:
         DefinitionError: ``WATERMARK_IN_TASK``, ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``,
-            ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
+            ``GROUPS_CUT_BY_BATCHES``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
+            ``WORKER_MODULE_MISSING``.
     """
     plan = tree(frame)
     _refuse_second_watermark(task, plan, inputs)
     _refuse_unending_state(task, plan, inputs)
     _refuse_totals_over_all_times(task, frame)
+    _refuse_groups_of_one_batch(task, frame)
     _refuse_parallel_state(task, plan)
     refuse_without_worker_module(frame, plan)
 
@@ -90,9 +96,9 @@ def _refuse_unending_state(task: Task, plan: Sequence[str], inputs: Sequence[Inp
     for index, line in enumerate(plan):
         if task.output_mode != "append" or not _AGGREGATE.match(line):
             continue
-        for below in nodes_below(plan, index):
+        for line_below in nodes_below(plan, index):
             for uid in timeless:
-                if f"/inbox/{uid}]" in below:
+                if f"/inbox/{uid}]" in line_below:
                     raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
     if any("~DeduplicateWithinWatermark" in line for line in plan):
         for item in inputs:
@@ -115,6 +121,25 @@ def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:
             given = [kinds.apply(kind).apply(index) for kind in range(kinds.size())]
             if any(each.getClass().getSimpleName() == "Literal" for each in given):
                 raise DefinitionError("TOTALS_NEVER_END", task=task.uid, column=output.apply(index).name())
+
+
+def _refuse_groups_of_one_batch(task: Task, frame: DataFrame) -> None:
+    """Refuse a function for each group, unless all rows of a group come out in one batch: those of a closed window."""
+    plan = nodes(frame)
+    for index, node in enumerate(plan):
+        if not node.is_streaming or not _EACH_BATCH.fullmatch(node.name):
+            continue
+        closed = task.output_mode == "append" and any(plan[one].name == "Aggregate" for one in below(plan, index))
+        if not (closed and _groups_by_time(node)):
+            raise DefinitionError("GROUPS_CUT_BY_BATCHES", task=task.uid, operator=node.name)
+
+
+def _groups_by_time(node: PlanNode) -> bool:
+    """Return True if a column with a watermark is among those that a function in Python is called for."""
+    if not node.name.startswith("FlatMapGroupsIn"):
+        return False
+    columns = node.plan.groupingAttributes()
+    return any(columns.apply(index).metadata().contains(WATERMARKED) for index in range(columns.size()))
 
 
 def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
