@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,23 @@ def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(laun
         jvm.start_jvm({}, "hangs", silence_s=1.0)
     assert error.value.code == "SPARK_NOT_STARTED"
     assert "has said nothing for 1 s" in error.value.message
+    processes = [int(one) for one in Path("processes").read_text().split()]
+    assert len(processes) == 2
+    assert not any(map(lives, processes))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")
+def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interrupted(launcher: Path) -> None:
+    launcher.write_text("#!/bin/sh\ntrap '' INT TERM\nsleep 1000 &\necho $$ $! > begun && mv begun processes\nwait\n")
+
+    def interrupt() -> None:
+        while not Path("processes").exists():
+            time.sleep(0.01)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        jvm.start_jvm({}, "interrupted")
     processes = [int(one) for one in Path("processes").read_text().split()]
     assert len(processes) == 2
     assert not any(map(lives, processes))

@@ -222,7 +222,7 @@ def _print(result: JobResult, as_json: bool) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process now, whatever its other threads and Spark still do: Spark's JVM ends with it."""
+    """End the process now, whatever its other threads and Spark still do: a JVM that is up ends with it."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # no one reads it any more
             stream.flush()

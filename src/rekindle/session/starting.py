@@ -2,7 +2,8 @@
 
 PySpark waits without an end for a file that the JVM writes when it is there. How long that takes is not known: a loaded
 machine is slow, and Spark may load libraries first. But it says what it does. So what counts is for how long it has
-said nothing at all (`SILENCE_S`). Spark's launcher is a script that starts others: all of them are ended.
+said nothing at all (`SILENCE_S`). Spark's launcher is a script that starts others: all of them are ended. So they are
+where the start is interrupted: a JVM that is not up yet does not notice that its driver is gone.
 
 A JVM that is up may still wait for its cluster, for as long as the cluster's queue is full. That is not ended, but
 said, each minute (`said_to_wait`).
@@ -74,7 +75,7 @@ class JvmWatch:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch while the JVM is started inside.
+        """Watch while the JVM is started inside; where that fails, or is interrupted, its processes are ended.
 
         Raises:
             DefinitionError: ``SPARK_NOT_STARTED``, it was silent for too long.
@@ -83,8 +84,9 @@ class JvmWatch:
         thread.start()
         try:
             yield
-        except Exception as error:
-            if self._ended is None:
+        except BaseException as error:
+            if self._ended is None or not isinstance(error, Exception):
+                self._end_begun()
                 raise
             reason = (
                 f"it did not come up, and has said nothing for {self._silence_s:g} s; process {self._ended} was ended"
@@ -104,14 +106,16 @@ class JvmWatch:
             if said != self._said:
                 said, since_ms = self._said, now_ms
             elif now_ms - since_ms >= self._silence_s * 1000:
-                with suppress(BlockingIOError):
-                    self._end(int(os.read(self._reader, 20)))
+                self._end_begun()
                 return
 
-    def _end(self, process: int) -> None:
-        family = [process, *_children(process)]
-        self._ended = process
-        for one in family:
+    def _end_begun(self) -> None:
+        """End the process that has reported itself, if one has, and its children."""
+        try:
+            self._ended = process = int(os.read(self._reader, 20))
+        except BlockingIOError:
+            return
+        for one in (process, *_children(process)):
             with suppress(ProcessLookupError):
                 os.kill(one, signal.SIGKILL)
 
