@@ -130,6 +130,23 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     assert sorted(str(time) for time in found) == ["1970-01-01 00:00:00.000001", "2025-01-01 00:00:00", "None"]
 
 
+def test_a_time_after_9999_moves_no_watermark_beyond_all_other_rows(spark: SparkSession, world: World) -> None:
+    days = ["date'2025-01-01'", "date'2025-01-02'", "date'9999-12-31'"]
+    text = " union all ".join(f"select cast({day} as timestamp) ts" for day in days)
+    text += " union all select timestamp_seconds(1735689600000) ts"  # milliseconds
+
+    def job(name: str, **options: str) -> Any:
+        source = (rk.Batch(lambda session: session.sql(text).repartition(4)), {"event_time": "ts", **options})
+        return job_of(name, world, lambda frame: frame.groupBy(F.window("ts", "1 day")).count(), source)
+
+    failing = job("failing").start(spark, storage=world.storage).wait()
+    dropping = job("dropping", late="drop").start(spark, storage=world.storage).wait()
+
+    assert failing.error is not None and failing.error["code"] == "EVENT_TIME_AFTER_9999"
+    assert dropping.error is None
+    assert [row["count"] for row in committed(world.root / "outs" / "dropping")] == [1, 1, 1]
+
+
 def test_a_row_of_an_outer_join_that_never_comes_for_want_of_a_time_is_reported(
     spark: SparkSession, world: World
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rekindle.errors import RekindleError
 from rekindle.session.failures import (
+    AFTER_9999,
     BEFORE_EPOCH,
     brief,
     chain,
@@ -232,12 +233,14 @@ def test_the_innermost_cause_is_shown_and_not_what_wraps_it() -> None:
     ],
 )
 @pytest.mark.parametrize("column", ["ts", "Event Time", "a:b", "two\nlines"])
-def test_the_guard_speaks_where_it_was_raised(link: Java, column: str) -> None:
-    said = f"[USER_RAISED_EXCEPTION] {BEFORE_EPOCH}:history:{column} SQLSTATE: P0001" if link.condition else ""
-    link.message = said or f"{BEFORE_EPOCH}:history:{column}"
+@pytest.mark.parametrize("what", [BEFORE_EPOCH, AFTER_9999])
+def test_the_guard_speaks_where_it_was_raised(link: Java, column: str, what: str) -> None:
+    said = f"[USER_RAISED_EXCEPTION] {what}:history:{column} SQLSTATE: P0001" if link.condition else ""
+    link.message = said or f"{what}:history:{column}"
     known = translate(FromSpark(Java("x.StreamingQueryException", "x", condition="STREAM_FAILED", cause=link)), history)
     assert known is not None
-    assert (known.code, known.parameters) == ("EVENT_TIME_BEFORE_EPOCH", {"source": "history", "column": column})
+    assert f"REKINDLE_{known.code}" == what
+    assert known.parameters == {"source": "history", "column": column}
 
 
 def test_what_merely_stands_in_the_plan_says_nothing_of_the_reason() -> None:

@@ -457,6 +457,13 @@ CONDITIONS: dict[str, Condition] = {
             ),
             "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
         ),
+        EVENT_TIME_AFTER_9999=(
+            (
+                "Source {source!r}: column {column!r} has a time after the year 9999. It would take the watermark with "
+                "it, beyond all other rows. Were milliseconds read as seconds?"
+            ),
+            "Correct such rows in transform=, or leave them out with job.source(..., late='drop').",
+        ),
         UNFINISHED_BATCH_UNREADABLE=(
             "The query of {checkpoint} stopped in batch {batch}, and {path}, which that batch reads, is gone.",
             "Put it back, so that the batch can be finished; or run the query itself once more, and let it stop.",

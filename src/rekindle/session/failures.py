@@ -21,10 +21,12 @@ from rekindle.protocol.events import TaskFailed
 from rekindle.session.servers import of_driver, of_kafka
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
-"""The error that an input's guard raises in the plan: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
+AFTER_9999 = "REKINDLE_EVENT_TIME_AFTER_9999"
+"""The errors that an input's guard raises in the plan: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
 _GUARD = re.compile(
-    rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?{BEFORE_EPOCH}:([^:\s]+):(.+?)(?:\s*SQLSTATE: .*)?", flags=re.DOTALL
+    rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?({BEFORE_EPOCH}|{AFTER_9999}):([^:\s]+):(.+?)(?:\s*SQLSTATE: .*)?",
+    flags=re.DOTALL,
 )
 """All of what the guard says, in Spark 4 and in Spark 3.5; the name of a column may hold any letter."""
 
@@ -191,7 +193,7 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
     links = chain(error)
     for link in links:
         if (link.is_users or link.name == "java.lang.RuntimeException") and (guard := _GUARD.fullmatch(link.message)):
-            return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
+            return InputError(guard[1].removeprefix("REKINDLE_"), source=guard[2], column=guard[3])
     if _has_other_state(links):
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
     if any(link.no_room for link in links):

@@ -22,7 +22,7 @@ from rekindle.runtime.orphans import Orphans
 from rekindle.spark.batch.task import BATCH, BatchInput, BatchTask
 from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.reading import made_by, read_inbox
-from rekindle.spark.inputs.watermark_rows import check_event_time, without_times_before_epoch
+from rekindle.spark.inputs.watermark_rows import check_event_time, without_unusable_times
 from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
@@ -109,7 +109,7 @@ class BatchAssembly:
         if source.event_time is None:
             return data
         check_event_time(data, source.uid, source.event_time)
-        return without_times_before_epoch(data, source.event_time) if spec.late == "drop" else data
+        return without_unusable_times(data, source.event_time) if spec.late == "drop" else data
 
     def _read_channel(self, uid: str, path: str) -> DataFrame:
         reader = self._spark.read.schema(self._columns[uid]).option("recursiveFileLookup", "true")

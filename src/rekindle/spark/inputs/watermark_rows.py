@@ -9,7 +9,8 @@ An input with an event time is ``transform(data) ∪ its marker inbox`` under on
 A row is a marker by its own column, never by its value. The filter that drops the markers holds a non-deterministic
 conjunct, which keeps Spark from pushing predicates, the user's or a join's, below the watermark, where they would drop
 the markers too and freeze the query. The guard fails a batch that holds a time before 1970, which Spark would drop
-silently as late (its watermarks begin at 1970, that very instant included).
+silently as late (its watermarks begin at 1970, that very instant included), or a time after the year 9999, which would
+move the watermark beyond all other rows.
 
 Spark plans each batch by what it holds, and a batch may hold nothing but markers: nothing about them is foldable
 (docs/decisions/0028-a-batch-is-not-planned-by-its-data.md).
@@ -25,7 +26,7 @@ from pyspark.sql import types as T
 
 from rekindle.channels.marks import MARK_COLUMN
 from rekindle.errors import DefinitionError
-from rekindle.session.failures import BEFORE_EPOCH
+from rekindle.session.failures import AFTER_9999, BEFORE_EPOCH
 
 MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
@@ -37,6 +38,9 @@ WATERMARKED = "spark.watermarkDelayMs"
 """The key of a column's metadata under which Spark keeps the delay of its watermark, ms."""
 
 _EPOCH = "timestamp_seconds(0)"
+
+_AFTER_9999 = "timestamp_seconds(253402473600)"
+"""Two days into the year 10000 in UTC: in every zone the year 9999 is over."""
 
 
 def check_event_time(data: DataFrame, uid: str, column: str) -> None:
@@ -52,17 +56,20 @@ def check_event_time(data: DataFrame, uid: str, column: str) -> None:
         raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
 
 
-def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
-    """Return the rows that ``late="drop"`` leaves: those later than the beginning of 1970, or without a time."""
+def without_unusable_times(data: DataFrame, column: str) -> DataFrame:
+    """Return the rows that ``late="drop"`` leaves: those later than the beginning of 1970, or without a time.
+
+    Rows after the year 9999 are not among them.
+    """
     time = quoted(column)
-    return data.filter(f"{time} IS NULL OR {time} > {_EPOCH}")
+    return data.filter(f"{time} IS NULL OR ({time} > {_EPOCH} AND {time} < {_AFTER_9999})")
 
 
 def timely(data: DataFrame, uid: str, column: str, *, late: str) -> DataFrame:
-    """Return a source without times before 1970, or one that fails a batch where it meets one."""
+    """Return a source without times before 1970 or after 9999, or one that fails a batch where it meets one."""
     if late == "drop":
-        return without_times_before_epoch(data, column)
-    return data.withColumn(column, _guarded(column, f"{BEFORE_EPOCH}:{uid}:{column}"))
+        return without_unusable_times(data, column)
+    return data.withColumn(column, _guarded(uid, column))
 
 
 def watermarked(
@@ -85,9 +92,9 @@ def watermarked(
     markers = _markers(spark, data, column, marker, marks)
     columns = {marker: F.lit(False)}
     if late == "drop":
-        data = without_times_before_epoch(data, column)
+        data = without_unusable_times(data, column)
     else:
-        columns[column] = _guarded(column, f"{BEFORE_EPOCH}:{uid}:{column}")
+        columns[column] = _guarded(uid, column)
     data = data.withColumns(columns)
     if observed:
         us = f"unix_micros({quoted(column)})"
@@ -100,14 +107,22 @@ def watermarked(
     )
 
 
-def _guarded(column: str, message: str) -> Column:
-    """Return a column of times that fails with `message` where one is before 1970.
+def _guarded(uid: str, column: str) -> Column:
+    """Return a column of times that fails where one is before 1970 or after 9999.
 
-    As SQL, which is one call to the JVM for all of it; `message` has letters of the user's, so it comes as bytes.
+    As SQL, which is one call to the JVM for all of it; the names have letters of the user's, so they come as bytes.
     """
     time = quoted(column)
-    failed = f"CAST(raise_error(decode(X'{message.encode().hex()}', 'UTF-8')) AS timestamp_ltz)"
-    return F.expr(f"CASE WHEN {time} <= {_EPOCH} THEN {failed} ELSE {time} END")
+
+    def failed(what: str) -> str:
+        said = f"{what}:{uid}:{column}".encode().hex()
+        return f"CAST(raise_error(decode(X'{said}', 'UTF-8')) AS timestamp_ltz)"
+
+    early, late = (
+        f"{time} <= {_EPOCH} THEN {failed(BEFORE_EPOCH)}",
+        f"{time} >= {_AFTER_9999} THEN {failed(AFTER_9999)}",
+    )
+    return F.expr(f"CASE WHEN {early} WHEN {late} ELSE {time} END")
 
 
 def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, marks: str) -> DataFrame:
