@@ -90,6 +90,23 @@ def test_rows_that_are_prepared_and_not_committed_are_committed_first(world: Wor
     assert {sink.uid: sink.has_prepared for sink in look(world, **NEVER).sinks} == {"out": True, "second": True}
 
 
+def test_a_source_or_sink_with_another_address_is_named_and_the_address_is_not() -> None:
+    files = SourceDescription(uid="orders", kind="Files", bounded=True, address_hash="1")
+    unknown = SinkDescription(uid="old", task="t", kind="Parquet")
+    out = SinkDescription(uid="out", task="t", kind="Parquet", address_hash="2")
+    before = JobDescription(sources=(files,), sinks=(out, unknown))
+    now = replace(
+        before,
+        sources=(replace(files, address_hash="3"),),
+        sinks=(replace(out, address_hash="4"), replace(unknown, address_hash="5")),
+    )
+    assert [(change.what, change.before, change.now) for change in changes(before, now)] == [
+        ("source orders: address", "another", "as the job says"),
+        ("sink out: address", "another", "as the job says"),
+    ]
+    assert list(changes(before, before)) == []
+
+
 def test_changes_name_what_came_what_went_and_what_is_another() -> None:
     live = SourceDescription(uid="live", kind="Stream", bounded=False, event_time="ts", watermark="4 seconds")
     old = SourceDescription(uid="old", kind="Files", bounded=True)

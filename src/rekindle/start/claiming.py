@@ -18,6 +18,7 @@ from rekindle.runtime.elapsed import Clock
 from rekindle.runtime.steps import SteppedStore
 from rekindle.start.decide import Decider
 from rekindle.start.decided import Decided
+from rekindle.start.description import other_addresses
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import JobDescription, Result, Run
@@ -80,11 +81,20 @@ class Claiming:
             as_before = again.decision == decided.decision
             decided = again
             if as_before:
-                if decided.loss is not None:
-                    _LOG.warning("%s", decided.loss)
+                self._tell(decided)
                 return run, decided
             self.give_up(run, _overtaken(again.decision), began=False)
         return decided.decision.result
+
+    def _tell(self, decided: Decided) -> None:
+        if decided.loss is not None:
+            _LOG.warning("%s", decided.loss)
+        for name in other_addresses(decided.before, self._description) if decided.before is not None else ():
+            _LOG.warning(
+                "The address of %s is another than in the last run. Positions are kept, the list of a bounded source's "
+                "files too: what is at the new address is not read. What was committed stays where it is.",
+                name,
+            )
 
     def _claimed(self, run: Run) -> bool:
         """Claim a run. Other starts in this process see that it has a driver as soon as it exists."""

@@ -147,6 +147,7 @@ class Decider:
             origin=origin,
             newest_number=number,
             newest_checkpoint=checkpoint,
+            before=run.description if run is not None else None,
             changes=tuple(changes),
             rewind=rewind,
             chains=chains,

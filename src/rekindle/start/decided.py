@@ -9,6 +9,7 @@ from rekindle.graph.changes import Change
 from rekindle.runtime.rewinding import Rewind
 from rekindle.start.lost import Loss
 from rekindle.start.resolve import Decision
+from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.origin import Origin
 
 
@@ -23,6 +24,8 @@ class Decided:
     newest_number: int
     #: number of the newest completed checkpoint; None: there is none
     newest_checkpoint: int | None
+    #: the job in the newest run that began; None: there is none, or an older version wrote it
+    before: JobDescription | None = None
     #: changes of the job
     changes: tuple[Change, ...] = ()
     #: task → its last operators, if the job resumes in place

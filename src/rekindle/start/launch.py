@@ -157,7 +157,7 @@ class Launch:
             clock=self._clock,
             mode=self._mode,
             since=self._since,
-            description=describe(self._graph, self._definition.sources, self._config),
+            description=describe(self._graph, self._definition, self._config),
             noted=partial(setattr, self, "claimed"),
         )
         claimed = claiming.claim(self._decided)

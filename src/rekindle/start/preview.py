@@ -18,7 +18,7 @@ from rekindle.runtime.ports import Engine
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.decided import Decided
-from rekindle.start.description import describe
+from rekindle.start.description import describe, other_addresses
 from rekindle.start.previews import (
     Beginning,
     Fate,
@@ -64,7 +64,7 @@ def preview(
     running = last.run if last is not None and storage.state() == RUNNING else None
     decided = decider.decide(only_looks=True)
     decision = decided.decision
-    now = describe(graph, definition.sources, config)
+    now = describe(graph, definition, config)
     left = _left(storage, graph, decided)
     tasks = tuple(_tasks(storage, graph, decided))
     examined: Mapping[str, Examined] = {}
@@ -223,8 +223,13 @@ def changes(before: JobDescription, now: JobDescription) -> Iterator[JobChange]:
     """Yield the differences between two descriptions of a job: in the order of the newer one, then removed parts."""
     old, new = _facts(before), _facts(now)
     for what in dict.fromkeys((*new, *old)):
-        if old.get(what) != new.get(what):
+        if old.get(what) != new.get(what) and not what.endswith(_ADDRESS):
             yield JobChange(what=what, before=old.get(what), now=new.get(what))
+    for name in other_addresses(before, now):
+        yield JobChange(what=f"{name}: address", before="another", now="as the job says")
+
+
+_ADDRESS = ": address hash"
 
 
 def _facts(job: JobDescription) -> dict[str, str]:

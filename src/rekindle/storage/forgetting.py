@@ -13,15 +13,15 @@ from collections.abc import Iterator
 
 from rekindle.errors import ControlError
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, this_process
 
 _NO_LINEAGE = 0
 """Lineage of the run by which a job was deleted."""
 
 
-def forget_job(storage: JobStorage, now_ms: int) -> None:
+def forget_job(storage: CheckpointDocuments, now_ms: int) -> None:
     """Delete everything of a job that does not run, except what keeps a driver out that may wake up.
 
     The identity goes last: a job that is deleted half-way is listed, and can be deleted.
@@ -49,7 +49,7 @@ def forget_job(storage: JobStorage, now_ms: int) -> None:
         store.delete(layout.identity(storage.job))
 
 
-def _may_wake_up(storage: JobStorage) -> Iterator[Run]:
+def _may_wake_up(storage: CheckpointDocuments) -> Iterator[Run]:
     """Yield the runs without a result whose process may be there, and those by which a job was deleted before."""
     numbers = storage.numbers(layout.runs(storage.job))
     for run in filter(None, map(storage.run, numbers)):
@@ -57,7 +57,7 @@ def _may_wake_up(storage: JobStorage) -> Iterator[Run]:
             yield run
 
 
-def _take_numbers(storage: JobStorage, now_ms: int) -> int:
+def _take_numbers(storage: CheckpointDocuments, now_ms: int) -> int:
     """Take the next number of a run and of a checkpoint; return that of the run."""
     number = storage.fence.highest_number_left() + 1
     run = Run(

@@ -42,6 +42,8 @@ class SourceDescription:
     watermark: str | None = None
     #: time without rows after which the source no longer holds back the watermark, as the user wrote it
     idle_after: str | None = None
+    #: short hash of where it reads, by which a change is noticed; None: that is not known
+    address_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class SinkDescription:
     task: str
     #: name of its class, such as Parquet
     kind: str
+    #: short hash of where it writes, by which a change is noticed; None: that is not known
+    address_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
