@@ -179,13 +179,22 @@ def test_a_table_that_does_not_fit_is_refused_for_good(
     assert reason in error.value.message
 
 
-def test_a_number_that_is_too_large_is_an_error_and_not_another_number(
-    spark: SparkSession, postgres: PostgresServer, database: str
+@pytest.mark.parametrize(
+    ("kind", "select", "reason"),
+    [
+        ("integer", "3000000000L", "3000000000 not in range"),
+        ("timestamptz", "timestamp_micros(-9223372036854775803L)", "out of range: overflow"),
+        ("timestamptz", "timestamp_micros(-9000000000000000000L)", "timestamp out of range"),
+    ],
+)
+def test_a_value_that_is_too_large_is_an_error_and_not_another_value(
+    spark: SparkSession, postgres: PostgresServer, database: str, kind: str, select: str, reason: str
 ) -> None:
-    postgres.query("CREATE TABLE small (n integer)", (), database)
+    postgres.query(f"CREATE TABLE small (n {kind})", (), database)
     sink = opened(Postgres(postgres.dsn(database), "small"))
-    with pytest.raises(Exception, match="3000000000 not in range"):
-        sink.prepare(spark.sql("SELECT 3000000000L n"), batch_of(0))
+    with pytest.raises(SinkError, match=reason) as error:
+        sink.prepare(spark.sql(f"SELECT {select} n"), batch_of(0))
+    assert error.value.code == "SINK_SERVER_FAILED"
     assert not gids(postgres, database)
 
 

@@ -55,12 +55,16 @@ def _cast(arrow_type: str) -> Encode:
 
 
 def _since_2000(arrow_type: str, offset: int) -> Encode:
-    """Return an encoder of times, which PostgreSQL counts from 2000 on."""
+    """Return an encoder of times, which PostgreSQL counts from 2000 on; one that is too early is an error."""
 
     def encode(values: Any) -> list[Any]:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        counted: list[Any] = pc.subtract(values.cast(arrow_type), offset).to_pylist()
+        try:
+            counted: list[Any] = pc.subtract_checked(values.cast(arrow_type), offset).to_pylist()
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"a date or a time is out of range: {error}") from error
         return counted
 
     return encode
