@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
-from rekindle.sinks import Postgres
+from rekindle.sinks import Postgres, SinkBatch
 from rekindle.sinks.postgres.database import _may_connect, _may_pass, connect, patience
 from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
@@ -237,6 +238,31 @@ def test_parts_of_spark_tasks_that_ran_twice_count_once(
         assert len(gids(postgres, database)) == len(made[0]["prepared"])
         sink.commit(made, permit())
     assert postgres.psql("SELECT count(*), count(DISTINCT id) FROM twice", database) == [["20", "10"]]
+
+
+def test_what_a_straggling_task_has_prepared_of_a_committed_batch_is_rolled_back_by_the_next_commit(
+    postgres: PostgresServer, database: str
+) -> None:
+    def prepared(batch: SinkBatch) -> list[dict[str, Any]]:
+        return [*sink.prepare(PlainFrame([(batch.batch, "a")]), batch)]
+
+    sink = opened(Postgres(postgres.dsn(database), "plain"))
+    prepared(batch_of(0, attempt="discarded"))
+    made = prepared(batch_of(0))
+    [part] = made[0]["prepared"]
+    again = [gid.replace(part, "0.00000000") for gid in gids(postgres, database) if gid.endswith(part)]
+    postgres.query(f"BEGIN; SELECT 1; PREPARE TRANSACTION '{again[0]}'", database=database)  # the task ran twice
+    prepared(batch_of(1))
+    prepared(replace(batch_of(0), lineage=2))
+    prepared(batch_of(0, subtask=1))
+    sink.commit(made, permit(1))
+    left = ["000001-t-1-0-000001-000000001-aa", "000001-t-1-0-000002-000000000-aa", "000001-t-1-1-000001-000000000-aa"]
+    assert sorted(gid.split(":")[2] for gid in gids(postgres, database)) == left, "they may still be committed"
+
+    prepared(batch_of(0, attempt="late"))
+    sink.commit(prepared(batch_of(2)), permit(2))
+    assert sorted(gid.split(":")[2] for gid in gids(postgres, database)) == left[1:]
+    assert sorted(postgres.psql("SELECT n FROM plain", database)) == [["0"], ["2"]]
 
 
 def test_names_of_commits_are_deleted_after_a_week_and_no_others(postgres: PostgresServer, database: str) -> None:

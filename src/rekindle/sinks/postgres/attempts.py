@@ -58,10 +58,14 @@ class PostgresAttempts:
         for gid in self.prepared(connection):
             attempt, _, part = gid.rpartition(":")
             if attempt == name and part not in keep:
-                with suppress(psycopg.errors.UndefinedObject):  # another driver is at it too
-                    connection.tpc_rollback(gid)
+                self.roll_back(connection, gid)
         if not staged:
             self.drop(connection, name)
+
+    def roll_back(self, connection: Connection, gid: str) -> None:
+        """Roll back a prepared transaction."""
+        with suppress(psycopg.errors.UndefinedObject):  # another driver is at it too
+            connection.tpc_rollback(gid)
 
     def drop(self, connection: Connection, name: str) -> None:
         """Drop the staging table of an attempt."""

@@ -7,7 +7,8 @@ neither                                lost: an error, and nothing of the checkp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -18,7 +19,7 @@ from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, lock
 from rekindle.sinks.postgres.columns import PART
 from rekindle.sinks.postgres.database import Connection, names_of, note_commit
-from rekindle.sinks.two_phase import Committable
+from rekindle.sinks.two_phase import Committable, SinkBatch
 
 _KEPT_DAYS = 7
 """Days for which the names of commits are kept: a driver that was paused may repeat its commit until then."""
@@ -42,7 +43,8 @@ class Committing:
         gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
         wanted = [*gids, *(one["name"] for one in staged)]
         # In this order: what another driver commits in between is in both.
-        there = self.attempts.prepared(connection) | self.attempts.staged(connection)
+        prepared = self.attempts.prepared(connection)
+        there = prepared | self.attempts.staged(connection)
         done = self.attempts.committed(connection, wanted)
         for name in wanted:
             if name not in there and name not in done:
@@ -53,6 +55,28 @@ class Committing:
             if gid not in done:
                 self._commit_prepared(connection, gid)
         self._forget_old(connection, wanted)
+        with suppress(psycopg.Error):  # it is committed; the next commit finds them again
+            self._roll_back_stragglers(connection, prepared - {*gids}, committables)
+
+    def _roll_back_stragglers(
+        self, connection: Connection, gids: Collection[str], committables: Sequence[Committable]
+    ) -> None:
+        """Roll back those of these transactions whose batch is committed: they are not part of it, and never will be.
+
+        A Spark task that outlives its attempt, or that ran twice, may prepare one after the attempt was cleaned up.
+        While it is there, the server can neither release its locks nor clean up what is older than it.
+        """
+        last: dict[tuple[str, int, int], int] = {}
+        for one in committables:
+            if (batch := self._batch(one["name"])) is not None:
+                last[_place(batch)] = max(batch.batch, last.get(_place(batch), -1))
+        for gid in sorted(gids):
+            batch = self._batch(gid.rpartition(":")[0])
+            if batch is not None and batch.batch <= last.get(_place(batch), -1):
+                self.attempts.roll_back(connection, gid)
+
+    def _batch(self, name: str) -> SinkBatch | None:
+        return SinkBatch.named(name.rpartition(":")[2], job="", sink=self.sink)
 
     def _forget_old(self, connection: Connection, wanted: Sequence[str]) -> None:
         """Delete old names, except the `wanted` ones. Earlier versions noted parts with their attempt as the owner."""
@@ -111,3 +135,8 @@ class Committing:
         except psycopg.errors.UndefinedObject:
             if not self.attempts.committed(connection, [gid]):
                 raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=gid) from None
+
+
+def _place(batch: SinkBatch) -> tuple[str, int, int]:
+    """Return what numbers its batches by itself."""
+    return batch.task, batch.subtask, batch.lineage
