@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -16,6 +18,8 @@ from rekindle.sinks import Parquet
 from rekindle.sinks.parquet import STAGING
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.servers.s3 import S3Server
+from tests.sinks import plain_frames
+from tests.sinks.plain_frames import PlainFrame
 
 
 class TestParquet(SinkContract):
@@ -121,3 +125,21 @@ def test_a_target_that_cannot_be_written_is_refused_before_anything_runs(
     with pytest.raises(SinkError, match=reason) as error:
         opened(Parquet(path.format(root=tmp_path)))
     assert error.value.code == "SINK_TARGET_INVALID"
+
+
+@pytest.mark.parametrize("letters", [91, 95, 96, 100])
+def test_a_name_that_would_be_too_long_for_a_file_has_a_digest_and_others_are_as_they_were(
+    tmp_path: Path, letters: int
+) -> None:
+    job, uid = "j" * 100 + "-12345678", "s" * letters
+    sink = Parquet(tmp_path)
+    sink.open(job, uid)
+    with patch("rekindle.sinks.writing.run_write", plain_frames.run_write):
+        made = sink.prepare(PlainFrame([(1, "a")]), batch_of(7, job=job, sink=uid, attempt="0123abcd"))
+    sink.commit(made, permit())
+    [file] = tmp_path.glob("*.parquet")
+    plain = f"part-{job}-{uid}-000001-000000007-0000-00000-0123abcd.parquet"
+    digest = hashlib.sha256(f"{job}-{uid}".encode()).hexdigest()[:32]
+    assert file.name == (plain if len(plain) <= 255 else f"part-{digest}-000001-000000007-0000-00000-0123abcd.parquet")
+    sink.rewind(0, {1: made})
+    assert not [*tmp_path.glob("*.parquet")]

@@ -212,6 +212,20 @@ class TestLocalStore(StoreContract):
         store.replace("0", b"y")
         assert found == [False, False, False]
 
+    @pytest.mark.parametrize("length", [251, 255])
+    def test_a_name_as_long_as_the_system_takes_needs_no_room_for_a_checksum(
+        self, store: LocalStore, length: int
+    ) -> None:
+        store.replace("short", b"x")
+        store.move("short", "n" * length)
+        assert store.exists("n" * length)
+        store.delete("n" * length)
+        assert not store.exists("n" * length)
+
+    def test_at_a_name_that_is_too_long_there_is_nothing(self, store: LocalStore) -> None:
+        assert not store.exists("n" * 256)
+        store.delete("n" * 256)
+
     def test_a_link_that_leads_out_is_removed_and_what_it_leads_to_stays(
         self, store: LocalStore, root: Path, tmp_path: Path
     ) -> None:

@@ -9,6 +9,7 @@ and a repeated commit finds its files done.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STAGING = ".rekindle"
+
+_NAME_BYTES = 255
+"""Length of the longest name that file systems take."""
 
 
 class Parquet(TwoPhaseSink):
@@ -75,11 +79,10 @@ class Parquet(TwoPhaseSink):
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows stay there."""
         folder = f"{self._staging}/{batch.name}"
-        prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}"
         files: list[dict[str, Any]] = [
             {
                 "from": file.path,
-                "to": str(PurePosixPath(file.path).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
+                "to": str(PurePosixPath(file.path).with_name(_name(batch, index))),
                 "rows": file.rows,
                 "bytes": file.bytes,
             }
@@ -141,3 +144,13 @@ class Parquet(TwoPhaseSink):
     def _store(self) -> Store:
         assert self._target is not None, "it is opened first"
         return self._target
+
+
+def _name(batch: SinkBatch, index: int) -> str:
+    """Return the name of an attempt's file; a digest stands for job and sink where the name would be too long."""
+    job_and_sink = f"{batch.job}-{batch.sink}"
+    rest = f"{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}-{index:05d}-{batch.attempt}.parquet"
+    name = f"part-{job_and_sink}-{rest}"
+    if len(name.encode()) > _NAME_BYTES:
+        name = f"part-{hashlib.sha256(job_and_sink.encode()).hexdigest()[:32]}-{rest}"
+    return name

@@ -42,6 +42,11 @@ def _new_file(path: str) -> BinaryIO:
     return open(path, "xb")
 
 
+def names_nothing(error: OSError) -> bool:
+    """Return whether the system says that there is nothing at a path: a name that is too long for it names nothing."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ENAMETOOLONG
+
+
 class DiskCalls(NamedTuple):
     """Calls of the system; the first two are given a descriptor, the others paths."""
 

@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.disk import SYSTEM, Disk, DiskCalls, boot_id
+from rekindle.storage.disk import SYSTEM, Disk, DiskCalls, boot_id, names_nothing
 from rekindle.storage.forcing import Force, Forces, force_nothing
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.walking import walked
@@ -111,8 +111,10 @@ class LocalStore:
         with self._errors(path):
             try:
                 found = self._calls.stat(self.path(path))
-            except (FileNotFoundError, NotADirectoryError):
-                return False
+            except OSError as error:
+                if names_nothing(error):
+                    return False
+                raise
             return bool(path) or S_ISDIR(found.st_mode)
 
     def create(self, path: str, data: bytes) -> bool:
@@ -248,8 +250,11 @@ class LocalStore:
         return found
 
     def _remove(self, path: str) -> None:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        try:
             self._calls.unlink(path)
+        except OSError as error:
+            if not names_nothing(error):
+                raise
 
     def _remove_tree(self, path: str) -> None:
         """Remove a file, a link (not what it leads to) or a folder with all in it; others may be removing it too."""
