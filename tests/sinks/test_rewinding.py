@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from rekindle.errors import SinkError
 from rekindle.sinks.two_phase import Committable, TwoPhaseSink
-from rekindle.testing.effects import crash_at
+from rekindle.testing.effects import at_moments, crash_at
 from rekindle.testing.sink_under_test import SinkUnderTest, batch_of, permit, rows_of
 from tests.sinks import test_delta, test_iceberg, test_parquet
 
@@ -79,6 +79,49 @@ class TestParquet(Rewinding):
     visible = test_parquet.TestParquet.visible
     row = test_parquet.TestParquet.row
     staged = test_parquet.TestParquet.staged
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_files_that_others_have_rewritten_are_not_taken_back_and_nothing_is_deleted(self, committed: bool) -> None:
+        commits = self._commits(1, 2, 3, last=committed)
+        old = Path(self.target, commits[2][1]["files"][0]["to"])
+        old.rename(old.with_name("part-compacted.parquet"))
+        for _ in range(2):
+            with pytest.raises(SinkError, match="rewritten or removed files of checkpoint 2") as error:
+                self.opened().rewind(1, {number: commits[number] for number in (3, 2)})
+            assert error.value.code == "SINK_REWIND_FAILED"
+            self._seen(1, 2, *([3] if committed else []))
+        self.opened().rewind(2, {3: commits[3]})
+        self._seen(1, 2)
+
+    @pytest.mark.parametrize("moment", [2, 5])
+    def test_what_a_killed_rewind_has_deleted_is_not_looked_for_again(self, moment: int) -> None:
+        commits = self._commits(1, 2, 3, 4)
+        with crash_at(moment, DELETES[:1]) as crash:
+            self.opened().rewind(2, {3: commits[3], 4: commits[4]})
+        assert crash.at is not None
+        # Farther back than before, and what was not noted by then is looked for.
+        old = Path(self.target, commits[2][1]["files"][0]["to"])
+        old.rename(old.with_name("elsewhere"))
+        with pytest.raises(SinkError, match="files of checkpoint 2"):
+            self.opened().rewind(1, {number: commits[number] for number in (2, 3, 4)})
+        old.with_name("elsewhere").rename(old)
+        self.opened().rewind(1, {number: commits[number] for number in (2, 3, 4)})
+        self._seen(1)
+
+    def test_a_file_that_a_late_driver_moves_into_place_while_it_is_looked_for_is_seen(self) -> None:
+        commits = self._commits(1, 2, last=False)
+        late, moments = self.opened(), list[str]()
+
+        def commit(moment: str) -> None:
+            moments.append(moment)
+            if len(moments) == 2:  # after the first look: at no target yet
+                late.commit(commits[2], permit(2))
+
+        sink = self.opened()
+        with at_moments(commit, ["rekindle.storage.local.LocalStore.exists"]):
+            sink.rewind(1, {2: commits[2]})
+        assert moments[1].endswith("exists/after")
+        self._seen(1)
 
 
 class TestDelta(Rewinding):

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim, OwnerFiles
-from rekindle.sinks.reading import read_files
+from rekindle.sinks.parquet_rewind import ParquetRewind
+from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import open_writable
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each, write_parquet
@@ -123,13 +124,17 @@ class Parquet(TwoPhaseSink):
 
     def rewind(self, to: int, commits: Commits) -> None:
         """Delete the files, what is staged first: then no one can move it into place any more."""
-        committables = [one for each in commits.values() for one in each]
+        try:
+            ParquetRewind(self._store, STAGING, self._staging).begin(commits)
+        except ValueError as error:
+            raise SinkError("SINK_REWIND_FAILED", sink=self._sink, checkpoint=to, reason=error) from None
+        committables = all_of(commits)
         self.abort(committables)
         for_each(self._store, self._store.delete, [file["to"] for one in committables for file in one["files"]])
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
         """Read the files with Spark where they lie."""
-        paths = [file["to"] for each in commits.values() for one in each for file in one["files"]]
+        paths = [file["to"] for one in all_of(commits) for file in one["files"]]
         return read_files(spark, open_store(self.path), paths)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
