@@ -153,6 +153,15 @@ class KafkaServer:
         admin = self.admin()  # it has to live until the answer is there
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(SECONDS_AT_MOST)
 
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        """Set a setting of a topic."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        admin = self.admin()
+        admin.incremental_alter_configs([resource])[resource].result(SECONDS_AT_MOST)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic if it is there; it is gone when this returns."""
         admin = self.admin()

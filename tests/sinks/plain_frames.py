@@ -39,7 +39,7 @@ class PlainFrame:
 
     def selectExpr(self, *expressions: str) -> PlainFrame:
         """Take note of them."""
-        return PlainFrame(self.rows, expressions)
+        return PlainFrame(self.rows, [*self.selected, *expressions])
 
     def mapInArrow(self, act: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> SimpleNamespace:
         """As the PostgreSQL sink writes: the columns, and the number of the partition."""
@@ -76,6 +76,7 @@ def run_write(frame: PlainFrame, path: str, partition_by: Sequence[str], _: Mapp
             below = folder / f"{partition_by[0]}={n % producers}"
             message = json.dumps({"n": n, "text": text})
             columns = {"k": pa.array([str(n).encode()]), "v": pa.array([message.encode()])}
+            columns["s"] = pa.array([len(message) + 50])
         write_file(pa.table(columns), below / f"part-{number:05d}.parquet")
     return Counts(len(frame.rows), len(frame.rows))
 

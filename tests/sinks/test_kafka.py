@@ -6,12 +6,14 @@ import itertools
 import json
 import logging
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -152,6 +154,85 @@ def test_a_column_that_is_not_there_is_refused_for_good(spark: SparkSession, mak
     with pytest.raises(SinkError, match="no column 'auction'") as error:
         make(key="auction").prepare(spark.range(1), batch_of(0))
     assert error.value.code == "SINK_SCHEMA_MISMATCH" and error.value.permanent
+
+
+LARGE = "SELECT 'k' k, CAST(repeat('x', {0}) AS BINARY) v, 'h' h"
+RANDOM = "SELECT 'k' k, unhex(array_join(transform(sequence(1, {0} DIV 16), i -> md5(string(i))), '')) v, 'h' h"
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "fitting", "reason"),
+    [
+        # Of key, value and header, and the bytes around them.
+        (LARGE, {}, 1_000_000 - 3 - 46, "it has 1000001 bytes, and message.max.bytes .* is 1000000"),
+        (LARGE, {"message.max.bytes": 5000}, 5000 - 3 - 46, "it has 5001 bytes, and message.max.bytes .* is 5000"),
+        (LARGE, {"message.max.bytes": 3_000_000}, 2_000_000, "message.max.bytes .* is 3000000"),
+        (RANDOM, {"message.max.bytes": 3_000_000}, 1_000_000, "max.message.bytes of the topic is 1048588"),
+    ],
+)
+def test_a_message_that_is_too_large_is_refused_before_its_batch_is_recorded(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: str,
+    make: Callable[..., Kafka],
+    tmp_path: Path,
+    rows: str,
+    settings: dict[str, int],
+    fitting: int,
+    reason: str,
+) -> None:
+    sink = make(key="k", value="v", headers="h", options=settings)
+    sink.commit(sink.prepare(spark.sql(rows.format(fitting)), batch_of(0)), permit(1))
+    assert len(kafka.messages(topic)) == 1
+    large = spark.sql(rows.format(fitting + 1 if fitting < 1_000_000 else 2 * fitting))
+    with pytest.raises(SinkError, match=reason) as error:
+        sink.prepare(spark.sql(rows.format(10)).union(large), batch_of(1))
+    assert error.value.code == "SINK_MESSAGE_TOO_LARGE" and error.value.permanent
+    assert not [*tmp_path.rglob("*.parquet")]
+
+
+@pytest.mark.parametrize("whose", ["client", "topic"])
+def test_a_limit_that_was_lowered_meanwhile_ends_the_job_and_once_it_is_raised_the_next_run_publishes(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka], whose: str
+) -> None:
+    made = make(value="v").prepare(spark.sql(RANDOM.format(200_000)), batch_of(0))
+    if whose == "topic":
+        kafka.set_config(topic, "max.message.bytes", "100000")
+    lower = make(value="v", options={"message.max.bytes": 100_000} if whose == "client" else {})
+    begun_s = time.monotonic()
+    with pytest.raises(SinkError, match="Message size too large") as error:
+        lower.commit(made, permit(1))
+    assert time.monotonic() < begun_s + 10, "it is not tried again"
+    assert error.value.code == "SINK_MESSAGE_TOO_LARGE" and error.value.permanent
+    assert "max.message.bytes" in error.value.next_step
+    kafka.set_config(topic, "max.message.bytes", "300000")
+    make(value="v").commit(made, permit(1))
+    assert len(kafka.messages(topic)) == 1
+
+
+def test_a_topic_that_takes_little_at_once_gets_as_much_at_once(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    kafka.set_config(topic, "max.message.bytes", "100000")
+    sink = make(value="v", options={"compression.type": "none"})
+    rows = spark.range(40).crossJoin(spark.sql(RANDOM.format(30_000)))
+    sink.commit(sink.prepare(rows, batch_of(0)), permit(1))
+    assert len(kafka.messages(topic)) == 40
+
+
+def test_files_that_an_earlier_version_has_staged_are_published(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = make(key="id", headers=["h"])
+    monkeypatch.setattr("rekindle.sinks.kafka.sink.size_column", lambda form: "1 AS unused")
+    made = sink.prepare(spark.sql("SELECT 1 id, 'a' h"), batch_of(0))
+    monkeypatch.undo()
+    [path] = (f"{made[0]['attempt']}/{file['path']}" for files in made[0]["lanes"].values() for file in files)
+    staged = sink._staging.spark_path(f"{sink._folder}/{path}").removeprefix("file://")
+    pq.write_table(pq.ParquetFile(staged).read().drop_columns(["unused"]), staged)
+    make(key="id", headers=["h"]).commit(made, permit(1))
+    [message] = kafka.messages(topic)
+    assert (message.key(), message.value(), message.headers()) == (b"1", b'{"id":1}', [("h", b"a")])
 
 
 def test_a_topic_that_is_missing_and_a_topic_of_commits_that_forgets_are_refused(kafka: KafkaServer) -> None:

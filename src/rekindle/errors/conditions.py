@@ -1029,6 +1029,13 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r}: the rows do not fit {target}: {reason}",
             "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",
         ),
+        SINK_MESSAGE_TOO_LARGE=(
+            "Sink {sink!r}: a message is too large for {target}: {reason}",
+            (
+                "Raise max.message.bytes of the topic, and message.max.bytes in the sink's options=. Then run again: "
+                "the job continues where it is. A row that is not prepared yet can also be made smaller in the task."
+            ),
+        ),
         SINK_PARTITION_UNKNOWN=(
             "Sink {sink!r}: the partition of {target} for some rows of a batch is not certain: {reason}",
             "Clean that column in the task, or partition the table by another one.",

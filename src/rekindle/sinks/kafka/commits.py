@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -41,8 +42,11 @@ def topic_of(topic: str) -> str:
     return f"{topic}-rekindle-commits"
 
 
-def make(client: Client, topic: str) -> None:
+def make(client: Client, topic: str) -> int | None:
     """Make the topic of commits for `topic` where it is missing.
+
+    Returns:
+        The ``max.message.bytes`` of `topic`; None where the brokers do not say.
 
     Raises:
         KafkaException: the brokers do not allow it.
@@ -65,17 +69,24 @@ def make(client: Client, topic: str) -> None:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-    policy = _policy(admin, ConfigResource(ResourceType.TOPIC, name))
+    policy, limit = _described(admin, name, topic)
     if policy != "compact":
         raise ValueError(f"{name} has cleanup.policy={policy} and would forget what was committed: make it compact")
+    return limit
 
 
-def _policy(admin: AdminClient, topic: ConfigResource) -> str:
+def _described(admin: AdminClient, commits: str, topic: str) -> tuple[str, int | None]:
+    """Return the ``cleanup.policy`` of the one, and the ``max.message.bytes`` of the other if brokers say it."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in (commits, topic)]
     # A topic that was just made is not known to all brokers at once.
     for attempt in trying(_is_unknown, 20, consuming.ANSWER_S):
         with attempt:
-            asked = admin.describe_configs([topic], request_timeout=consuming.ANSWER_S)
-            return str(asked[topic].result()["cleanup.policy"].value)
+            asked = admin.describe_configs(resources, request_timeout=consuming.ANSWER_S)
+            ours, theirs = (asked[resource] for resource in resources)
+            policy, limit = str(ours.result()["cleanup.policy"].value), None
+            with suppress(KafkaException, KeyError, TypeError, ValueError):  # it may be closed to this user
+                limit = int(theirs.result()["max.message.bytes"].value)
+            return policy, limit
     raise AssertionError("stamina raises what the last attempt has raised")
 
 

@@ -21,13 +21,14 @@ from confluent_kafka.admin import AdminClient
 
 from rekindle.sinks import retrying
 from rekindle.sinks.kafka import commits, consuming
+from rekindle.sinks.kafka.staged import Message
 from rekindle.storage.port import NotFound
 
 _LOOK_S = 0.5
 ATTEMPTS = 8
 PATIENCE_S = 60.0
 
-_DEFAULTS = {
+DEFAULTS = {
     # A checkpoint's share of a lane is published within this time, or the brokers give it up.
     "transaction.timeout.ms": 300_000,
     # A key goes to the partition that Kafka's own (Java) producers choose.
@@ -35,11 +36,15 @@ _DEFAULTS = {
     "compression.type": "lz4",
 }
 
-_LASTING = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "_INVALID_ARG")
+TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 
-
-Message = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
-"""A message: key, value, and names and values of headers."""
+_LASTING = (
+    "_AUTHENTICATION",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "_INVALID_ARG",
+    TOO_LARGE,
+)
 
 Done = TypeVar("Done")
 
@@ -59,7 +64,7 @@ class Lane:
         key = commits.key_of(owner, name)
         self._topic, self._key = topic, key.encode()
         self._admin = AdminClient(dict(client))
-        self._producer = Producer({**_DEFAULTS, **client, "transactional.id": f"rekindle-{key}"})
+        self._producer = Producer({**DEFAULTS, **client, "transactional.id": f"rekindle-{key}"})
         self._producer.init_transactions(consuming.ANSWER_S)
         #: the last checkpoint that it has committed; 0 for none
         self.committed = 0
@@ -68,10 +73,16 @@ class Lane:
         """Publish the messages and the lane's record. After an exception the lane has to be opened again."""
         before = self._ends()
         self._producer.begin_transaction()
-        self._produce(self._topic, messages)
-        self._flush()
-        note = commits.value_of(checkpoint, _between(before, self._ends()))
-        self._produce(commits.topic_of(self._topic), [(self._key, note, [])])
+        try:
+            self._produce(self._topic, messages)
+            self._flush()
+            note = commits.value_of(checkpoint, _between(before, self._ends()))
+            self._produce(commits.topic_of(self._topic), [(self._key, note, [])])
+        except KafkaException as error:
+            if error.args[0].name() == "_STATE":
+                # A broker has refused a message. The transaction cannot be committed any more, and says why.
+                self._producer.commit_transaction(PATIENCE_S)
+            raise
         self._finish()
         self.committed = checkpoint
 

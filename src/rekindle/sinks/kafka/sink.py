@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import repeat
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from confluent_kafka import KafkaException
@@ -26,11 +26,13 @@ from confluent_kafka import KafkaException
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
-from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, Lane, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.limits import Limits
 from rekindle.sinks.kafka.logged import SeldomTheSame
 from rekindle.sinks.kafka.messages import MessageForm
 from rekindle.sinks.kafka.owners import Records
 from rekindle.sinks.kafka.reading import as_texts, read_published
+from rekindle.sinks.kafka.staged import largest_in, read_large, read_messages, size_column
 from rekindle.sinks.owners import Claim
 from rekindle.sinks.reading import quoted
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
@@ -96,6 +98,8 @@ class Kafka(TwoPhaseSink):
         self._folder = ""
         #: opened by this driver, and not fenced as far as it knows
         self._lanes: dict[str, Lane] = {}
+        #: as they are when it is opened
+        self._limits = Limits.of({}, None)
 
     @property
     def dataset(self) -> tuple[str, str]:
@@ -111,10 +115,11 @@ class Kafka(TwoPhaseSink):
         self._store, self._folder = store, folder
 
     def open(self, job: str, sink: str) -> None:
-        """See that the brokers answer and have the topic; make the topic of commits."""
+        """See that the brokers answer and have the topic, and ask what it takes; make the topic of commits."""
         self._job, self._sink, self._owner = job, sink, f"{job}/{sink}"
+        client = self._client()
         try:
-            commits.make(self._client(), self.topic)
+            self._limits = Limits.of({**DEFAULTS, **client}, commits.make(client, self.topic))
         except (KafkaException, ValueError) as error:
             target = f"topic {self.topic} at {self.bootstrap}"
             raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=_said(error)) from error
@@ -126,11 +131,19 @@ class Kafka(TwoPhaseSink):
             claim.make(notes, f"topic {self.topic} at {self.bootstrap}")
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
-        """Let Spark write the messages into files, a folder for each lane."""
+        """Let Spark write the messages into files, a folder for each lane; refuse those that are too large."""
         target = self._attempt(batch.name)
-        messages = df.selectExpr(*self._expressions(df))
+        messages = df.selectExpr(*self._expressions(df)).selectExpr("*", size_column(self._form))
         lanes: dict[str, list[dict[str, Any]]] = {}
-        for file in write_parquet(messages, self._staging, target, [_LANE]):
+        sizes: list[int] = []
+        files = write_parquet(messages, self._staging, target, [_LANE], check=lambda f: sizes.append(largest_in(f)))
+        paths = [f"{target}/{file.path}" for file in files]
+        try:
+            self._limits.check(max(sizes, default=0), partial(read_large, self._staging, paths))
+        except ValueError as error:
+            self._remove(batch.name)
+            raise self._too_large(str(error)) from None
+        for file in files:
             lane = file.path.partition("/")[0].removeprefix(f"{_LANE}=")
             lanes.setdefault(lane, []).append({"path": file.path, "rows": file.rows})
         if not lanes:
@@ -211,30 +224,16 @@ class Kafka(TwoPhaseSink):
         for lane in gone:
             self._forget_lane(lane)  # another driver may have published: look again
         closed = sorted(files.keys() - self._lanes.keys())
-        self._lanes |= open_lanes(self._client(), self.topic, self._owner, closed)
+        self._lanes |= open_lanes({**self._limits.settings, **self._client()}, self.topic, self._owner, closed)
         todo = [lane for lane in sorted(files) if self._lanes[lane].committed < checkpoint]
         for lane in todo:
             if lane in gone:
                 raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[lane])
-        side_by_side(todo, lambda lane: self._lanes[lane].publish(checkpoint, self._messages(files[lane])))
 
-    def _messages(self, paths: Sequence[str]) -> Iterator[Message]:
-        import pyarrow.parquet as pq
+        def publish(lane: str) -> None:
+            self._lanes[lane].publish(checkpoint, read_messages(self._staging, files[lane], self.headers))
 
-        for path in paths:
-            with self._staging.open(path) as file:
-                for batch in pq.ParquetFile(file).iter_batches(batch_size=10_000):
-                    keys, values, *headers = (column.to_pylist() for column in batch.columns)
-                    yield from zip(keys, values, self._named(headers), strict=False)
-
-    def _named(self, columns: Sequence[Sequence[bytes | None]]) -> Iterator[list[tuple[str, bytes]]]:
-        """Return the headers of each message; without end if messages have none."""
-        if not self.headers:
-            return repeat([])
-        rows = zip(*columns, strict=True)
-        return (
-            [(name, each) for name, each in zip(self.headers, row, strict=True) if each is not None] for row in rows
-        )
+        side_by_side(todo, publish)
 
     def _forget_lane(self, name: str) -> None:
         lane = self._lanes.pop(name, None)
@@ -279,7 +278,12 @@ class Kafka(TwoPhaseSink):
         try:
             yield
         except (KafkaException, TimeoutError) as error:
+            if isinstance(error, KafkaException) and error.args[0].name() == TOO_LARGE:
+                raise self._too_large(_said(error)) from error
             raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="Kafka", reason=_said(error)) from error
+
+    def _too_large(self, reason: str) -> SinkError:
+        return SinkError("SINK_MESSAGE_TOO_LARGE", sink=self._sink, target=f"topic {self.topic}", reason=reason)
 
 
 def _said(error: Exception) -> str:
