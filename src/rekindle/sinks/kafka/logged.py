@@ -1,10 +1,13 @@
-"""The log of librdkafka: where a client's broker is away, it has the same line several times a second."""
+"""What librdkafka says: its errors, and its log, which has the same line several times a second if a broker is away."""
 
 from __future__ import annotations
 
 import logging
 import re
 
+from confluent_kafka import KafkaException
+
+_SILENT = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
 _EVERY_S = 60.0
 _AT_MOST = 100
 _OF_ANOTHER = "CONFWARN"
@@ -33,3 +36,12 @@ class SeldomTheSame(logging.Filter):
             self._shown_s.clear()
         self._shown_s[line] = record.created
         return True
+
+
+def said(error: Exception) -> str:
+    """Return what librdkafka says of an error; it knows passwords, and does not repeat them."""
+    first = error.args[0]
+    if not isinstance(error, KafkaException):
+        return str(first)
+    silent = "no broker answers: " if first.name() in _SILENT else ""
+    return f"{silent}{first.str()}"

@@ -28,7 +28,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
 from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, Lane, open_lanes, side_by_side, trying
 from rekindle.sinks.kafka.limits import Limits
-from rekindle.sinks.kafka.logged import SeldomTheSame
+from rekindle.sinks.kafka.logged import SeldomTheSame, said
 from rekindle.sinks.kafka.messages import MessageForm
 from rekindle.sinks.kafka.owners import Records
 from rekindle.sinks.kafka.reading import as_texts, read_published
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LANE = "rekindle_lane"
-_SILENT = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
 
 # An error is raised; what else librdkafka logs is for programs that listen.
 _LOG = logging.getLogger("rekindle.kafka")
@@ -122,13 +121,18 @@ class Kafka(TwoPhaseSink):
             self._limits = Limits.of({**DEFAULTS, **client}, commits.make(client, self.topic))
         except (KafkaException, ValueError) as error:
             target = f"topic {self.topic} at {self.bootstrap}"
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=_said(error)) from error
+            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=said(error)) from error
 
     def claim(self, claim: Claim) -> None:
         """Take the topic."""
         with self._errors():
             notes = Records(self._client(), self.topic, self._owner)
             claim.make(notes, f"topic {self.topic} at {self.bootstrap}")
+
+    def newest_committed(self) -> int | None:
+        """Return the newest that the topic of commits has."""
+        with self._errors():
+            return max(commits.read(self._client(), self.topic, self._owner).values(), default=None)
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Let Spark write the messages into files, a folder for each lane; refuse those that are too large."""
@@ -177,7 +181,7 @@ class Kafka(TwoPhaseSink):
         try:
             return read_published(spark, self._client(), self.topic, f"{job}/{sink}", commits)
         except (KafkaException, TimeoutError, ValueError) as error:
-            raise SinkError("SINK_READ_BACK_FAILED", sink=sink, reason=_said(error)) from error
+            raise SinkError("SINK_READ_BACK_FAILED", sink=sink, reason=said(error)) from error
 
     def as_read_back(self, rows: DataFrame) -> DataFrame:
         """Make messages of the rows, and texts of these."""
@@ -279,20 +283,11 @@ class Kafka(TwoPhaseSink):
             yield
         except (KafkaException, TimeoutError) as error:
             if isinstance(error, KafkaException) and error.args[0].name() == TOO_LARGE:
-                raise self._too_large(_said(error)) from error
-            raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="Kafka", reason=_said(error)) from error
+                raise self._too_large(said(error)) from error
+            raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="Kafka", reason=said(error)) from error
 
     def _too_large(self, reason: str) -> SinkError:
         return SinkError("SINK_MESSAGE_TOO_LARGE", sink=self._sink, target=f"topic {self.topic}", reason=reason)
-
-
-def _said(error: Exception) -> str:
-    """Return what librdkafka says; it knows passwords, and does not repeat them."""
-    first = error.args[0]
-    if not isinstance(error, KafkaException):
-        return str(first)
-    silent = "no broker answers: " if first.name() in _SILENT else ""
-    return f"{silent}{first.str()}"
 
 
 def _types(df: DataFrame) -> dict[str, str]:
