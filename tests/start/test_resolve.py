@@ -68,6 +68,13 @@ def test_such_a_restore_is_checked_once_more_if_a_checkpoint_was_completed_since
     assert resolve(facts, restore=None, allow_drained=False) == Restore("/savepoint", asked=True, repeated=False)
 
 
+def test_such_a_restore_from_the_newest_checkpoint_of_that_time_gives_way_to_a_newer_one() -> None:
+    killed = run(2, restore_from="/s/job/checkpoints/1", newest_checkpoint=1)
+    newer = Restore("/s/job/checkpoints/2", repeated=True)
+    facts = StartFacts(run=killed, lineage=LINEAGE, newest=2, newest_then="/s/job/checkpoints/1", whole=newer)
+    assert resolve(facts, restore=None, allow_drained=False) == newer
+
+
 def test_a_restore_that_the_start_decided_itself_is_decided_once_more() -> None:
     """It was for the newest checkpoint then; a driver that seemed dead may have completed another since."""
     killed = run(2, restore_from="/s/job/checkpoints/1", asked=False, newest_checkpoint=1)

@@ -89,12 +89,14 @@ class Decider:
         if lineage is not None and self._came_to_nothing(lineage, run):
             lineage = None
         loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None
+        then = run.newest_checkpoint if run is not None else None
         facts = StartFacts(
             run=run,
             result=result,
             lineage=lineage,
             newest=checkpoint,
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
+            newest_then=self._checkpoint_path(then) if then is not None else None,
             whole=loss.beginning if loss is not None else None,
         )
         self._kinds = kinds_of(run)

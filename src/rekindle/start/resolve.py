@@ -24,6 +24,8 @@ class StartFacts:
     newest: int | None = None
     #: folder of that checkpoint, absolute
     latest_checkpoint: str | None = None
+    #: folder of the newest checkpoint when the newest run decided how to begin, absolute
+    newest_then: str | None = None
     #: decision if data after the last checkpoint of that lineage may be lost; None: nothing is lost
     whole: Fresh | Restore | None = None
 
@@ -73,7 +75,8 @@ def resolve(
 
     1. A checkpoint or savepoint that the user names comes first.
     2. A restore that the user asked for and a crash interrupted (its run has no lineage yet) is repeated. If a driver
-       that seemed dead has completed a checkpoint since, it is checked like a new one: sinks may be ahead now.
+       that seemed dead has completed a checkpoint since, it is checked like a new one: sinks may be ahead now. One from
+       the newest checkpoint of that time is then dropped: the job continues from the newest of now.
     3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
     4. After a possible loss of power, the job begins from the last checkpoint of its lineage.
     5. Otherwise it resumes after its last batch records.
@@ -81,15 +84,18 @@ def resolve(
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:
         return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks, claim=claim, asked=True)
-    if run is not None and (interrupted := restore_to_repeat(run, lineage)) is not None:
-        return Restore(
-            interrupted,
-            undo_drain=run.undo_drain,
-            rewind_sinks=run.rewind_sinks,
-            claim=run.claim,
-            asked=True,
-            repeated=facts.newest == run.newest_checkpoint,
-        )
+    interrupted = restore_to_repeat(run, lineage) if run is not None else None
+    if run is not None and interrupted is not None:
+        is_as_before = facts.newest == run.newest_checkpoint
+        if is_as_before or interrupted != facts.newest_then:
+            return Restore(
+                interrupted,
+                undo_drain=run.undo_drain,
+                rewind_sinks=run.rewind_sinks,
+                claim=run.claim,
+                asked=True,
+                repeated=is_as_before,
+            )
     if result is not None and result.state in ENDED:
         if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
             return Restore(facts.latest_checkpoint, undo_drain=True, asked=True)
