@@ -129,6 +129,34 @@ def test_a_task_whose_watermark_is_no_duration_or_of_no_column_is_refused() -> N
         validated(changed(tasks=(dataclasses.replace(HOURLY, event_time="hour", watermark="a while"),)))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10 minutes", "0 seconds", "1 hour 30 minutes", "1 hour -30 minutes", "1.5 seconds", ".5 second 1 day",
+        "+1 WEEK", " 10\tminutes ",
+        "-1 month 31 days", "interval 10 minutes", "INTERVAL '10' MINUTES", "'10' minutes", "",
+        "INTERVAL '1 02:03' DAY TO MINUTE", "/* short */ 3 microseconds", "2 years",
+    ],
+)  # fmt: skip
+def test_the_watermark_of_a_source_is_any_interval_that_spark_may_take(text: str) -> None:
+    validated(changed(sources=(HISTORY, dataclasses.replace(LIVE, watermark=text))))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ten minutes", "not an interval"), ("10", "not an interval"), ("10 min", "not an interval"),
+        ("1.5 minutes", "not an interval"), ("1 hour, 30 minutes", "not an interval"), ("INTERVAL", "not an interval"),
+        ("-10 minutes", "less than nothing"), ("- 0.5 seconds", "less than nothing"),
+        ("1 day -2 days", "less than nothing"),
+    ],
+)  # fmt: skip
+def test_a_watermark_of_a_source_that_is_certainly_no_interval_or_negative_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"VALUE_INVALID.*watermark of source live.*{reason}") as refused:
+        validated(changed(sources=(HISTORY, dataclasses.replace(LIVE, watermark=text))))
+    assert "'10 minutes'" in refused.value.next_step
+
+
 def test_the_refusal_of_a_circle_names_the_tasks_in_it() -> None:
     graph, _ = WRONG["tasks that read each other"]
     with pytest.raises(DefinitionError, match=r"a → b → c → a|b → c → a → b|c → a → b → c"):

@@ -223,6 +223,8 @@ def test_the_innermost_cause_is_shown_and_not_what_wraps_it() -> None:
     assert brief(FromSpark(write)) == "IOException: No space left on device"
     malformed = Java("x.SparkException", "[MALFORMED] [null,y].\nMode", condition="MALFORMED", cause=full)
     assert brief(FromSpark(malformed)) == "[MALFORMED] [null,y]."
+    parsed = Java("x.ParseException", "\n[SYNTAX] Error near 'x'. SQLSTATE: 42601\n\n== SQL ==", condition="SYNTAX")
+    assert brief(FromSpark(parsed)) == "[SYNTAX] Error near 'x'."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.channels.marks import MARK_COLUMN
+from rekindle.errors import ConfigError
 from rekindle.spark.inputs import watermark_rows as inputs
 from rekindle.spark.query.optimizer import EXCLUDED, same_for_each_batch
 from tests.spark.dealing import Dealt, Row, at, expected, lines, streamed, watermarked
@@ -133,6 +134,14 @@ def test_watermark_rows_have_columns_of_any_type_and_any_name(spark: Any, tmp_pa
         (0, 0, "{[{x -> 1}], {0}}", interval, None),
         (1, 1, "{[{x -> 1}], {1}}", interval, None),
     ]
+
+
+@pytest.mark.parametrize("delay", ["INTERVAL x1 MINUTES", "INTERVAL '-1' DAY"])
+def test_a_watermark_that_spark_alone_knows_to_be_wrong_is_a_wrong_value(
+    spark: Any, tmp_path: Path, delay: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"VALUE_INVALID.*watermark of source other"):
+        Dealt(spark, tmp_path, "other", 0, delay=delay)
 
 
 def test_columns_alike_but_for_their_case_are_kept_apart(spark: Any, tmp_path: Path) -> None:

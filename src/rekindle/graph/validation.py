@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.lateness import check_lateness
 from rekindle.ids import check_uid
 
 OUTPUT_MODES = ("append", "update", "complete")
@@ -115,5 +116,7 @@ def _check_source(source: Source) -> None:
         raise DefinitionError("IDLE_AFTER_NEEDLESS", source=source.uid, reason=reason)
     if source.watermark is not None and source.event_time is None:
         raise DefinitionError("EVENT_TIME_REQUIRED", source=source.uid)
+    if source.watermark:  # an empty one has always meant none
+        check_lateness(f"watermark of source {source.uid}", source.watermark)
     if not source.bounded and source.event_time is not None and source.watermark is None:
         raise DefinitionError("WATERMARK_REQUIRED", source=source.uid, event_time=source.event_time)

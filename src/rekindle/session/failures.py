@@ -275,7 +275,7 @@ def brief(error: BaseException) -> str:
     telling = [link for link in links if link.condition and not _WRAPPING.fullmatch(link.condition)]
     if telling:
         link = telling[-1]
-        match = _CONDITION.match(link.message)
+        match = _CONDITION.match(link.message.lstrip())  # the parser's words begin with an empty line
         words = match[2] if match else _first_line(link.message)
         return f"[{link.condition}] {words}".strip()[:_LENGTH]
     if links and links[-1].message:

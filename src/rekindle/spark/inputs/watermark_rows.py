@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.channels.marks import MARK_COLUMN
-from rekindle.errors import DefinitionError
-from rekindle.session.failures import AFTER_9999, BEFORE_EPOCH
+from rekindle.errors import ConfigError, DefinitionError
+from rekindle.session.failures import AFTER_9999, BEFORE_EPOCH, brief
 
 MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
@@ -99,12 +100,13 @@ def watermarked(
     if observed:
         us = f"unix_micros({quoted(column)})"
         data = data.observe(observation(uid), F.expr("count(1)"), F.expr(f"min({us})"), F.expr(f"max({us})"))
-    return (
-        data.union(markers)
-        .withWatermark(quoted(column), delay)
-        .filter(f"NOT {marker} OR spark_partition_id() < 0")
-        .drop(marker)
-    )
+    both = data.union(markers)
+    try:
+        timed = both.withWatermark(quoted(column), delay)
+    except PySparkException as error:
+        key = f"watermark of source {uid}"
+        raise ConfigError("VALUE_INVALID", key=key, value=delay, reason=brief(error), example="'10 minutes'") from error
+    return timed.filter(f"NOT {marker} OR spark_partition_id() < 0").drop(marker)
 
 
 def _guarded(uid: str, column: str) -> Column:
