@@ -57,7 +57,7 @@ import rekindle.storage.copying
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
-from rekindle.errors import ControlError, RekindleError, RestoreError
+from rekindle.errors import ControlError, RekindleError, RestoreError, one_line
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.progress.renumbering import Numbers
 from rekindle.protocol.custom_splits import Split
@@ -807,6 +807,10 @@ class SimulatedEngine:
         return storage.adopt(
             layout.frozen_files(storage.job, uid), FrozenFiles(source=uid, files=files, schema={}, base="")
         )
+
+    def words_of(self, error: BaseException) -> str:
+        """See `Engine`."""
+        return one_line(error)
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""

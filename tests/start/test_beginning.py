@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.beginning import begin
 from rekindle.config import Config
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, JobError
 from rekindle.logs import pieces
 from rekindle.logs.pieces import LogPosition
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
@@ -85,6 +85,47 @@ def test_the_log_of_a_run_that_cannot_start_says_why(world: World) -> None:
     assert place.piece.run == 1
     assert line.message.endswith("[TASK_FUNCTION_FAILED] Building task 'count' failed: RuntimeError: boom")
     assert "in fails" in line.trace
+
+
+def test_an_error_at_the_start_that_no_one_has_foreseen_has_a_code_a_reason_and_its_cause(world: World) -> None:
+    def fails(*_: Any) -> Any:
+        raise ZeroDivisionError("division by zero\nand more lines")
+
+    with pytest.raises(JobError) as raised:
+        begun(world, fails)
+
+    error = raised.value
+    assert (error.code, error.parameters["reason"]) == ("START_FAILED", "ZeroDivisionError: division by zero")
+    assert "rekindle logs job" in error.next_step
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    result = world.storage.result(1)
+    assert result is not None and (result.state, result.error) == ("FAILED", error.to_json())
+    [(_, line)] = [one for one in pieces.read(world.storage, LogPosition()) if one[1].level == "ERROR"]
+    assert "START_FAILED" in line.message and "in fails" in line.trace
+
+
+def test_what_fails_at_the_start_because_the_engine_is_gone_is_recorded_as_that(world: World) -> None:
+    def fails(*_: Any) -> Any:
+        world.engine.lifeline.gone = True
+        raise ConnectionRefusedError("no JVM")
+
+    with pytest.raises(JobError, match=r"SPARK_DIED.*no JVM"):
+        begun(world, fails)
+
+    result = world.storage.result(1)
+    assert result is not None and result.error is not None and result.error["code"] == "SPARK_DIED"
+
+
+def test_an_error_before_the_claim_says_where_its_traceback_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError("no such host")
+
+    monkeypatch.setattr(world.engine, "check_sees", fails)
+    with pytest.raises(JobError, match=r"START_FAILED.*OSError: no such host") as raised:
+        begun(world, world.engine.assemble)
+
+    assert "job.run()" in raised.value.next_step
+    assert world.storage.latest_run() is None
 
 
 def test_a_run_that_is_interrupted_while_it_starts_is_recorded_as_canceled(

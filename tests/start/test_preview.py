@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.config import Config
-from rekindle.errors import RestoreError
+from rekindle.errors import JobError, RestoreError
 from rekindle.start.preview import changes
 from rekindle.start.previews import JobChange, StartPreview, TaskPreview
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription
@@ -48,6 +48,18 @@ def test_a_job_that_was_stopped_resumes_after_its_last_batch_with_the_settings_t
     assert (said.beginning, said.checkpoint) == ("resumes", 1)
     assert said.tasks == (TaskPreview(uid="task", fate="resumes", subtasks=1, batch=max(world.records())),)
     assert said.changes == (JobChange(what="setting checkpoint.retained", before="3", now="7"),)
+
+
+def test_what_no_one_has_foreseen_while_the_queries_are_looked_at_has_a_code_and_its_cause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(world.engine, "examine", fails)
+    with pytest.raises(JobError, match=r"START_FAILED.*ZeroDivisionError: division by zero") as raised:
+        world.launch().preview(None, world.engine)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
 def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:

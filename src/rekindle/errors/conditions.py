@@ -1080,6 +1080,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     **_conditions(
         "job",
+        START_FAILED=(
+            "The start of job {job!r} failed: {reason}",
+            "Fix the cause and start it again. See the traceback: {trace}.",
+        ),
         TASK_FAILED=(
             "Task {task!r} failed: {reason}",
             "Fix the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",

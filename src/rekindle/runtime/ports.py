@@ -203,6 +203,10 @@ class Engine(Protocol):
         """
         ...
 
+    def words_of(self, error: BaseException) -> str:
+        """Return the reason of an exception in one line, of one of the engine's own the words that tell it."""
+        ...
+
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """Repartition the state of a subtask of a new lineage into `count` partitions.
 

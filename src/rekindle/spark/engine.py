@@ -12,6 +12,7 @@ from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
 from rekindle.session.connectors import check_connector, check_sees
+from rekindle.session.failures import brief
 from rekindle.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
 from rekindle.session.session import make_session, prepare_session, quiet
 from rekindle.session.sharing import Shared, is_in_use
@@ -59,6 +60,10 @@ class SparkEngine:
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """See `Engine`."""
         return freeze(self._spark, storage, spec, attempt, steps)
+
+    def words_of(self, error: BaseException) -> str:
+        """See `Engine`."""
+        return brief(error)
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -34,6 +34,7 @@ class Claiming:
         store: the store of `storage`; it checks the fence of the claimed run from then on.
         since: first run of this process, if this one continues it; None: this is the first.
         noted: called with each run, as soon as it is claimed.
+        named: names the errors that are raised inside.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Claiming:
         since: int | None,
         description: JobDescription,
         noted: Callable[[Run], None],
+        named: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._storage = storage
         self._store = store
@@ -56,6 +58,7 @@ class Claiming:
         self._since = since
         self._description = description
         self._noted = noted
+        self._named = named
 
     def claim(self, decided: Decided) -> tuple[Run, Decided] | Result:
         """Claim a run, and decide again under the claim.
@@ -70,8 +73,9 @@ class Claiming:
             self._noted(run)
             self._store.look = partial(self._storage.fence.check, run.run)
             try:
-                self._storage.fence_checkpoints(run.run)
-                again = self._decider.decide(claimed=run.run)
+                with self._named():
+                    self._storage.fence_checkpoints(run.run)
+                    again = self._decider.decide(claimed=run.run)
             except BaseException as error:
                 if self.is_tried_again(error):
                     drive_no_more(self._storage, run.run)

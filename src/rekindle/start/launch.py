@@ -30,14 +30,15 @@ from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
-from rekindle.sources.globs import is_glob
 from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.description import describe
+from rekindle.start.foreseen import foreseen, in_log
 from rekindle.start.identity import identify, refuse_unfinished_copy
 from rekindle.start.opened_sinks import open_sinks
 from rekindle.start.permissions import Permissions
+from rekindle.start.places import refuse_patterns
 from rekindle.start.preview import preview
 from rekindle.start.previews import StartPreview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
@@ -127,7 +128,7 @@ class Launch:
         return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config, engine)
 
     def _make_decider(self, restore: str | None) -> Decider:
-        _refuse_patterns(self.storage.store.location)
+        refuse_patterns(self.storage.store.location)
         return Decider(
             self.storage,
             self._graph,
@@ -150,6 +151,7 @@ class Launch:
         with suppress(StorageError):
             keep_reserve(storage.store, storage.job)
         engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))
+        named = partial(foreseen, engine, storage.job, in_log(storage.job))
         claiming = Claiming(
             storage,
             self._store,
@@ -159,13 +161,15 @@ class Launch:
             since=self._since,
             description=describe(self._graph, self._definition, self._config),
             noted=partial(setattr, self, "claimed"),
+            named=named,
         )
         claimed = claiming.claim(self._decided)
         if isinstance(claimed, Result):
             return claimed
         run, self._decided = claimed
         try:
-            return self._open(engine, run, identity.owner)
+            with named():
+                return self._open(engine, run, identity.owner)
         except BaseException as error:
             if claiming.is_tried_again(error) or (self._since is not None and engine.lifeline.is_gone()):
                 drive_no_more(self.storage, run.run)
@@ -291,9 +295,3 @@ class Launch:
             folder = layout.source(self.storage.job, uid)
             if self.storage.store.exists(folder) and self.storage.fence.newer_than(run.run) is None:
                 self.storage.store.delete_tree(folder)
-
-
-def _refuse_patterns(location: str) -> None:
-    """Refuse a path that Spark would take for a pattern: it would ignore the logs of inboxes below it."""
-    if is_glob(location):
-        raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rekindle.errors import SinkError
+from rekindle.errors import SinkError, StorageError
 from rekindle.sinks import TwoPhaseSink
+from rekindle.sources.globs import is_glob
 from rekindle.storage.addresses import shown
 from rekindle.storage.open import check_kept, is_within
 
@@ -26,6 +27,12 @@ def check_places(location: str, job: str, sinks: Mapping[str, TwoPhaseSink]) -> 
         path = getattr(sink, "path", None)  # of a table that is a folder; the tables of a warehouse lie below it
         if isinstance(path, str) and is_within(location, path):
             _refuse(uid, path, f"the storage {shown(location)} lies in it, and its files could be read as rows")
+
+
+def refuse_patterns(location: str) -> None:
+    """Refuse a path that Spark would take for a pattern: it would ignore the logs of inboxes below it."""
+    if is_glob(location):
+        raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")
 
 
 def _refuse(uid: str, target: str, reason: str) -> None:

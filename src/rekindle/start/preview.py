@@ -19,6 +19,7 @@ from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.decided import Decided
 from rekindle.start.description import describe, other_addresses
+from rekindle.start.foreseen import IN_PYTHON, foreseen
 from rekindle.start.previews import (
     Beginning,
     Fate,
@@ -59,6 +60,7 @@ def preview(
     Raises:
         RestoreError: this start is refused.
         StorageError: the storage cannot be read.
+        JobError: ``START_FAILED``: the engine has met what no one has foreseen.
     """
     last, _ = last_begun(storage)
     running = last.run if last is not None and storage.state() == RUNNING else None
@@ -69,7 +71,8 @@ def preview(
     tasks = tuple(_tasks(storage, graph, decided))
     examined: Mapping[str, Examined] = {}
     if engine is not None and not isinstance(decision, AlreadyEnded):
-        examined = engine.examine(examination(definition, graph, storage, decided))
+        with foreseen(engine, graph.name, IN_PYTHON):
+            examined = engine.examine(examination(definition, graph, storage, decided))
     before = before_start(decided, graph)
     return StartPreview(
         job=graph.name,

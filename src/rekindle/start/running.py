@@ -26,6 +26,7 @@ from rekindle.runtime.ports import Engines
 from rekindle.runtime.steps import listener
 from rekindle.start.beating import beating, beating_as_it_starts
 from rekindle.start.claiming import may_go_well
+from rekindle.start.foreseen import IN_PYTHON, foreseen
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
 from rekindle.start.places import check_places
@@ -76,14 +77,11 @@ class Running:
         engine = self._engine
         engine.lifeline.guard()
         try:
-            with engine.quiet(), beating_as_it_starts(launch):
+            with foreseen(engine, launch.storage.job, IN_PYTHON), engine.quiet(), beating_as_it_starts(launch):
                 begun = launch.begin(engine)
-        except BaseException as error:
-            gone = engine.lifeline.is_gone()
+        except BaseException:
             engine.lifeline.close()
             engine.stop()
-            if gone and isinstance(error, Exception):
-                raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
             raise
         if isinstance(begun, Result):
             engine.lifeline.close()

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.splits import Splits
+from rekindle.errors import one_line
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.examining import Examination, Examined
@@ -91,6 +92,10 @@ class FakeEngine:
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """See `Engine`."""
         return None
+
+    def words_of(self, error: BaseException) -> str:
+        """See `Engine`."""
+        return one_line(error)
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""
