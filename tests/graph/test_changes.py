@@ -10,7 +10,7 @@ from rekindle.errors import DefinitionError, RestoreError
 from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph.changes import RULES, Change, ChangeKind, Outcome, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
-from rekindle.graph.settling import late_histories, settle, unsettled, with_other_inputs
+from rekindle.graph.settling import late_histories, refuse_unnamed_rename, settle, unsettled, with_other_inputs
 from rekindle.graph.validation import validated
 
 LIVE = Source(uid="live", bounded=False)
@@ -153,11 +153,39 @@ def test_in_place_a_change_goes_on_or_goes_back_to_the_last_checkpoint() -> None
 
 
 def test_what_has_to_be_allowed_is_asked_for_where_the_checkpoint_is_known() -> None:
-    gone = Change(kind=ChangeKind.TASK_DROPPED, uid="read", what="is gone", parameters={"uids": "read"})
+    parameters = {"uids": "read", "was": "read", "new": "a task"}
+    gone = Change(kind=ChangeKind.TASK_DROPPED, uid="read", what="is gone", parameters=parameters)
     assert settle([gone], "/state", in_place=True) is True
     with pytest.raises(RestoreError, match=r"STATE_NOT_RESTORED.*/save/1.*read"):
         settle([gone], "/save/1", in_place=False)
     settle([gone], "/save/1", in_place=False, allowed={"allow_non_restored_state"})
+
+
+def test_a_task_that_may_be_another_one_renamed_is_refused_first_and_the_way_to_say_so_is_named() -> None:
+    old = Source(uid="old", bounded=True, event_time="ts")
+    graph = replace(
+        JOB,
+        sources=(LIVE, old),
+        tasks=(READ, replace(COUNT, uid="per_key", inputs=("read", "old"))),
+        sinks=(Sink(uid="out", task="per_key"),),
+    )
+    found = [change(ChangeKind.HISTORY_LATE), *changes(graph, saved(), {})]
+
+    with pytest.raises(RestoreError, match=r"STATE_NOT_RESTORED.*/save/1 holds state of count") as refused:
+        refuse_unnamed_rename(found, "/save/1", allowed=())
+
+    assert refused.value.next_step.startswith(
+        "If 'per_key' is 'count' renamed, say so: @job.task(..., was='count'). Else add them back, or drop"
+    )
+    refuse_unnamed_rename(found, "/save/1", allowed={"allow_non_restored_state"})
+    refuse_unnamed_rename(changes(JOB, saved(), {}), "/save/1", allowed=())
+    alone = replace(JOB, tasks=(READ,), sinks=(Sink(uid="out", task="read"),))
+    refuse_unnamed_rename(changes(alone, saved(), {}), "/save/1", allowed=())
+    # Of another job all tasks are different.
+    others = changes(replace(graph, name="other"), saved(), {})
+    refuse_unnamed_rename(others, "/save/1", allowed=())
+    with pytest.raises(RestoreError, match="STATE_NOT_RESTORED"):
+        refuse_unnamed_rename(others, "/save/1", allowed={"allow_other_name"})
 
 
 def change(kind: ChangeKind) -> Change:

@@ -162,7 +162,9 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     # Not the job that it was.
     more = world.hourly(more=rk.Files(str(world.history)))
     refused(world, more, "INPUT_TOO_LATE", "a task of its own")
-    refused(world, _renamed(world), "STATE_NOT_RESTORED", "--allow-non-restored-state")
+    refused(
+        world, _renamed(world), "STATE_NOT_RESTORED", "If 'renamed' is 'count' renamed, say so: @job.task(..., was="
+    )
     refused(world, world.hourly(), "KEY_UNKNOWN", "configuration", config={"checkpoint.intervall": "1 s"})
 
     # Nothing of that has left a trace; and what is damaged of an older checkpoint does not matter.

@@ -699,7 +699,10 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STATE_NOT_RESTORED=(
             "{path} holds state of {uids}, which this job does not have.",
-            "Add them back, or drop their state with --allow-non-restored-state.",
+            (
+                "If {new} is {was!r} renamed, say so: @job.task(..., was={was!r}). Else add them back, or drop their "
+                "state with --allow-non-restored-state."
+            ),
         ),
         STATE_SCHEMA_INCOMPATIBLE=(
             "The state that the query needs differs from the state that is stored: {reason}",

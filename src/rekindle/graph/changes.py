@@ -223,8 +223,10 @@ def _of_tasks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
             what = f"had {parallelism} subtasks, and now has {task.parallelism}"
             yield Change(kind=ChangeKind.PARALLELISM, uid=task.uid, what=what)
     gone = sorted(saved.graph.keys() - {task.uid for task in graph.tasks})
+    new = [repr(task.uid) for task in graph.tasks if task.uid not in saved.graph]
     for uid in gone:
-        yield Change(kind=ChangeKind.TASK_DROPPED, uid=uid, what="is gone", parameters={"uids": ", ".join(gone)})
+        parameters = {"uids": ", ".join(gone), "was": gone[0], "new": " or ".join(new) or "a task"}
+        yield Change(kind=ChangeKind.TASK_DROPPED, uid=uid, what="is gone", parameters=parameters)
 
 
 def _of_inputs(task: Task, before: Sequence[str], saved: Saved) -> Iterator[Change]:

@@ -70,6 +70,27 @@ def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[st
     return found
 
 
+def refuse_unnamed_rename(found: Collection[Change], place: str, *, allowed: Collection[str]) -> None:
+    """Refuse a job that lacks a task and has a new one: that may be one task, renamed without `was=`.
+
+    It comes before all other refusals, which would speak of the new task as if it had nothing to do with the old one.
+
+    Args:
+        place: path of what the job is compared with, for the message.
+        allowed: options that the user has set, see `ChangeRule.allow`.
+
+    Raises:
+        RestoreError: ``STATE_NOT_RESTORED``.
+    """
+    kinds = {change.kind for change in found}
+    if not kinds & _NEW_TASKS or (ChangeKind.JOB_RENAMED in kinds and "allow_other_name" not in allowed):
+        return
+    settle([one for one in found if one.kind is ChangeKind.TASK_DROPPED], place, in_place=False, allowed=allowed)
+
+
+_NEW_TASKS = {ChangeKind.TASK_ADDED, ChangeKind.READER_ADDED, ChangeKind.READER_OF_FINISHED}
+
+
 def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Collection[str] = ()) -> bool:
     """Refuse changes that their rules refuse; return True if a start in place has to resume from the last checkpoint.
 

@@ -15,7 +15,7 @@ from rekindle.errors import ControlError, RestoreError
 from rekindle.graph.changes import Change, renames
 from rekindle.graph.compatibility import check_drained, check_finished_state
 from rekindle.graph.job_graph import JobGraph
-from rekindle.graph.settling import settle, unsettled
+from rekindle.graph.settling import refuse_unnamed_rename, settle, unsettled
 from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
@@ -122,6 +122,7 @@ class Decider:
             try:
                 resumes_elsewhere = settle(changes, place, in_place=True)
             except RestoreError:
+                refuse_unnamed_rename(changes, place, allowed=self._permissions.granted())
                 # Finished tasks may forbid the same change for good: that error says more.
                 self._check_finished(ends, lineage.chains, place)
                 raise
@@ -226,6 +227,7 @@ class Decider:
         permissions = replace(self._permissions, other_name=decision.repeated or self._permissions.other_name)
         if manifest.mode != self._mode:
             raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
+        refuse_unnamed_rename(changes, decision.path, allowed=permissions.granted())
         ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
         self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
         settle(
