@@ -12,8 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.errors import StorageError
-from rekindle.runtime.steps import heard_by
+from rekindle.errors import DefinitionError, StorageError
+from rekindle.graph.job_graph import Source
+from rekindle.runtime.definition import SourceSpec
+from rekindle.runtime.steps import heard_by, no_steps
+from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.streaming import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -37,6 +40,28 @@ def copy_of(name: str, source: rk.Files, out: Path, **arguments: Any) -> rk.Job:
 def run_all(spark: SparkSession, world: World, jobs: list[rk.Job]) -> None:
     handles = [job.start(spark, storage=world.storage) for job in jobs]
     assert {handle.wait().state for handle in handles} == {"FINISHED"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("ts timestmp", '[UNSUPPORTED_DATATYPE] Unsupported data type "TIMESTMP"'),
+        ("ts timestamp,,", "[PARSE_SYNTAX_ERROR] Syntax error at or near ','"),
+        (5, "should be str or struct type"),
+    ],
+)
+def test_a_wrong_schema_is_blamed_on_the_source_and_not_on_a_file(
+    spark: SparkSession, tmp_path: Path, schema: Any, reason: str
+) -> None:
+    storage = JobStorage(open_store(str(tmp_path / "state")), "job")
+    spec = SourceSpec(source=Source(uid="prices", bounded=True), spec=rk.Files(str(tmp_path / "none"), schema=schema))
+    with pytest.raises(DefinitionError) as refused:
+        freeze(spark, storage, spec, "1", no_steps)
+    error = refused.value
+    assert error.code == "ARGUMENT_INVALID" and reason in error.message
+    assert error.message.startswith(f"rk.Files of source 'prices' has schema={schema!r}. ")
+    assert error.message.count("UNSUPPORTED_DATATYPE") <= 1
+    assert "StructType" in error.next_step
 
 
 def test_each_format_is_read_as_spark_reads_it_with_its_options_and_an_event_time_parsed_in_transform(

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from rekindle.errors import DefinitionError, InputError, StorageError
 from rekindle.runtime.definition import SourceSpec
@@ -52,13 +53,11 @@ def freeze(
 
 
 def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | None) -> FrozenFiles:
+    reader = _with_schema(spark.read.format(spec.format), uid, spec)
     files, partition_columns, base = spec.list_files(uid)
     options = {key: qualified(said) if key.lower() == "basepath" else said for key, said in spec.all_options.items()}
-    reader = spark.read.format(spec.format).options(**options)
     try:
-        if spec.schema is not None:
-            reader = reader.schema(spec.schema)
-        data = reader.load([qualified(path) for path in spec.paths])
+        data = reader.options(**options).load([qualified(path) for path in spec.paths])
     except Exception as error:
         path = ", ".join(spec.paths)
         raise translate(error, lambda _: uid) or InputError(
@@ -81,6 +80,27 @@ def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | 
         base=base,
         by_time=by_time,
     )
+
+
+def _with_schema(reader: DataFrameReader, uid: str, spec: Files) -> DataFrameReader:
+    """Give a reader the schema that the user has set, if any; no file is looked at.
+
+    Raises:
+        DefinitionError: ``ARGUMENT_INVALID``.
+    """
+    if spec.schema is None:
+        return reader
+    try:
+        return reader.schema(spec.schema)
+    except PySparkException as error:
+        raise DefinitionError(
+            "ARGUMENT_INVALID",
+            what=f"rk.Files of source {uid!r}",
+            argument="schema",
+            value=spec.schema,
+            reason=brief(error),
+            hint="Write it as Spark's DDL, like 'ts timestamp, price double', or give a StructType.",
+        ) from error
 
 
 def _column_of_files(
