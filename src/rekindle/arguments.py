@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 def with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
     """Wrap a function that takes some inputs several times, so that it is called with each input once."""
 
+    @wraps(function)
     def spread(*frames: DataFrame) -> DataFrame:
         from rekindle.spark.plans.plan import another
 
@@ -33,6 +35,7 @@ def with_parts(function: Callable[..., DataFrame], parts: Sequence[int]) -> Call
         parts: for each argument of the function the number of its parts.
     """
 
+    @wraps(function)
     def joined(*frames: DataFrame) -> DataFrame:
         given = iter(frames)
         return function(*(_joined([*islice(given, count)]) for count in parts))

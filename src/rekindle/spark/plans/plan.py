@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -125,7 +127,16 @@ def _called(task: Task, function: Callable[..., DataFrame], frames: Sequence[Dat
         return function(*frames)
     except Exception as error:
         missing = connector_missing(error, pyspark.__version__)
-        raise missing or DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
+        reason = f"{brief(error)}{_where(error, function)}"
+        raise missing or DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=reason) from error
+
+
+def _where(error: Exception, function: Callable[..., DataFrame]) -> str:
+    """Return the innermost line of the function's own file in a traceback, as ``(line 12)``; empty: there is none."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    steps = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in steps if code is not None and frame.f_code.co_filename == code.co_filename]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
