@@ -174,6 +174,26 @@ def test_code_that_needs_spark_while_the_file_is_loaded_gets_a_place_for_it(
     assert error.code == "JOBFILE_NEEDS_SPARK"
     assert "(line 5)" in str(error)
     assert "inside the function of the task" in error.next_step
+    assert "@F.udf(DoubleType())" in error.next_step
+
+
+def test_a_function_of_sparks_whose_type_is_an_object_needs_no_session(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.setattr("pyspark.sql.SparkSession._instantiatedSession", None)
+    path = write("""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import DoubleType
+        from rekindle.job import Job
+
+        @F.udf(DoubleType())
+        def twice(value):
+            return 2.0 * value
+
+        job = Job("bids")
+    """)
+    assert load(path).name == "bids"
 
 
 def test_workers_find_what_stands_beside_the_file(

@@ -322,7 +322,10 @@ CONDITIONS: dict[str, Condition] = {
         JOBFILE_FAILED=("The job file {path} raised {reason}", "Fix it: python {path} shows the same error."),
         JOBFILE_NEEDS_SPARK=(
             "The job file {path} uses Spark while it is loaded, before there is a session: {reason}",
-            "Define it (a @F.udf, say) inside the function of the task that uses it, or of one called from there.",
+            (
+                "Give the type of a @F.udf as an object, which needs no session: @F.udf(DoubleType()). Define anything "
+                "else inside the function of the task that uses it, or of one called from there."
+            ),
         ),
         JOBFILE_NO_JOB=("The job file {path} defines no job.", "Make one at the top level: job = rk.Job('name')."),
         FUNCTION_UNKNOWN=(
