@@ -252,7 +252,10 @@ def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> No
 
     assert result.returncode == 0
     assert result.stdout.splitlines()[1] == "bids  already DRAINED  run 1, checkpoint 7"
-    assert "--from" in result.stdout
+    assert "--allow-drained" in result.stdout
+    assert "--from PATH (see: rekindle checkpoints bids)" in result.stdout
+    finished = run(tmp_path, "Job(JobResult(already_ended=True))")
+    assert "--allow-drained" not in finished.stdout and "rekindle checkpoints bids" in finished.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -218,7 +218,9 @@ def _print(result: JobResult, as_json: bool) -> None:
     for note in result.notes:
         output.say(f"note: {note}")
     if result.already_ended:
-        output.say("To run it from a checkpoint: --from PATH (see: rekindle checkpoints).")
+        if result.state == "DRAINED":
+            output.say("To continue it from before its flush: --allow-drained.")
+        output.say(f"To run it from a checkpoint: --from PATH (see: rekindle checkpoints {result.job}).")
 
 
 def leave(code: int) -> NoReturn:
