@@ -157,7 +157,7 @@ def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: J
         "  history  ##########......   63 %     12,346 rows/s",
         "  live     unbounded                      800 rows/s",
     ]
-    assert command("status", "bids").stdout.splitlines()[0] == lines[0]
+    assert command("status", "bids").stdout.splitlines()[0] == f"{lines[0]}, for 1.2 s"
 
 
 FAILURE = Failure(
@@ -322,6 +322,43 @@ def test_a_run_before_its_first_heartbeat_shows_the_tasks_as_the_one_before_left
     shown = command.json("status", "bids")
 
     assert (shown["state"], shown["run"], shown["tasks"][0]["batch"]) == ("RUNNING", 2, 41)
+
+
+def test_a_run_before_its_first_heartbeat_shows_nothing_of_the_run_before_but_what_outlives_it(
+    command: Command, job: JobStorage, clock: ManualClock
+) -> None:
+    start(job, **GONE)
+    failing(job, "RUNNING")
+    status = job.status()
+    assert status is not None
+    beat(job, tasks=status.tasks, failure=FAILURE, restarts=3, restarts_total=5, rows_in=700, **GONE)
+    clock.shows_ms = JANUARY_MS + 217_000
+    start(job, started_ms=JANUARY_MS + 216_000)
+
+    shown = command.json("status", "bids")
+    text = command("status", "bids").stdout
+
+    assert (shown["heartbeat_age_ms"], shown["last_heard_of"], shown["uptime_ms"]) == (None, None, 1_000)
+    for failed in (shown, shown["tasks"][0]):
+        assert (failed["failure"], failed["restarts"], failed["next_attempt_at"]) == (None, 0, None)
+    assert (shown["error"], shown["tasks"][0]["status"], shown["subtasks"]) == (None, "starting", {"starting": 1})
+    assert (shown["rows_in"], shown["restarts_total"], shown["checkpoints"]["latest"]) == (700, 5, 7)
+    assert "bids  RUNNING  run 2, for 1.0 s" in text
+    assert text.endswith("no heartbeat yet\n")
+    assert "last heartbeat" not in text and "restarts" not in text and "failed " not in text.replace("1 failed", "")
+
+
+def test_the_next_run_of_a_process_shows_its_failures_before_its_first_heartbeat_too(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    failing(job)
+    start(job)
+
+    shown = command.json("status", "bids")
+
+    assert (shown["run"], shown["restarts"], shown["failure"]["code"]) == (2, 3, "TASK_FAILED")
+    assert (shown["tasks"][0]["restarts"], shown["tasks"][0]["failure"]) == (0, None)
 
 
 def test_a_job_that_stops_says_so_although_its_driver_lives(command: Command, job: JobStorage) -> None:

@@ -223,9 +223,9 @@ def answer_json(job: str, answer: Answer | Result) -> Json:
 def as_shown(line: JobOverview, now: Now) -> Status:
     """Return the last heartbeat, with the state and run that are true now.
 
-    A run that has not got as far as a heartbeat shows the tasks as the run before it left them.
+    A run that has not got as far as a heartbeat shows how far the runs before it have read.
     """
-    state, run = "RUNNING" if line.state == SILENT else line.state, line.run or 0
-    if now.status is None:
-        return Status(job=line.job, state=state, run=run, host="", pid=0, beat=0, written_ms=0)
-    return replace(now.status, state=state, run=run)
+    state = "RUNNING" if line.state == SILENT else line.state
+    status = now.status or Status(job=line.job, state=state, run=0, host="", pid=0, beat=0, written_ms=0)
+    error = now.result.error if now.result else None
+    return replace(status, state=state, run=line.run or 0, mode=line.mode, started_ms=line.started_ms, error=error)

@@ -169,6 +169,8 @@ def _say_status(view: JobView, now: Now) -> None:
     output.say("\n".join(views.status_lines(documents.as_shown(line, now), now_ms, columns, fill, rest, stale=stale)))
     if line.heartbeat_age_ms is not None:
         output.say(f"last heartbeat {views.ago(line.heartbeat_age_ms)}")
+    elif line.state in AT_WORK:
+        output.say("no heartbeat yet")
     if now.result is not None:
         for note in view.notes:
             output.say("\n".join(output.wrapped(f"note: {note}", columns, "  ")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from rekindle.errors import StorageError
+from rekindle.monitoring.carried import carried_over
 from rekindle.monitoring.remembered_logs import RememberedLogs
 from rekindle.monitoring.sign_of_life import Pulse
 from rekindle.storage import layout
@@ -35,9 +36,11 @@ class Now:
     state: str
     #: None: no run has started, or the heartbeat alone was read
     run: Run | None = None
-    #: of that run, or of the one before it, which then shows its tasks
+    #: of that run; or of the one before it, with what is true over all runs (`carried_over`)
     status: Status | None = None
     result: Result | None = None
+    #: there is a heartbeat that is damaged; then `status` is None
+    unreadable: bool = False
 
     @property
     def description(self) -> JobDescription | None:
@@ -166,7 +169,9 @@ class JobFacts:
             self.still_ms = self._pulse.still_ms
             state = driver.state if isinstance(driver, Status) else RUNNING
             self.doubtful_ms = self._pulse.doubtful_ms
-        return Now(state=state, run=run, status=status, result=result)
+        unreadable = status is None and self.storage.store.exists(layout.status(self.storage.job))
+        shown = None if status is None else carried_over(status, run)
+        return Now(state=state, run=run, status=shown, result=result, unreadable=unreadable)
 
     def _run_in_force(self, status: Status | None) -> Run | None:
         """Return the newest run. Where lists are paid for, it is that of the heartbeat unless there is a next one."""

@@ -149,7 +149,8 @@ class Monitor:
         if now.status is None:
             return []
         sample = facts.logs.latest_rates() if now.at_work else None
-        rates = sample.tasks if sample is not None and sample.run == now.status.run else {}
+        of_this_run = sample is not None and now.heartbeat is not None and sample.run == now.heartbeat.run
+        rates = sample.tasks if sample is not None and of_this_run else {}
         return [
             views.SubtaskView(status=task, rates=rates.get(f"{task.uid}/{task.subtask}")) for task in now.status.tasks
         ]

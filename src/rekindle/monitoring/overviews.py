@@ -17,7 +17,7 @@ from rekindle.storage.liveness import silence_ms
 
 def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
     """Return the figures of a job; its id and its storage are those of the one that watches it."""
-    run, status, result = now.begun, now.status, now.result
+    run, status, result, beat = now.begun, now.status, now.result, now.heartbeat
     now_ms = _by_its_clock(facts, now, now_ms)
     live = subtasks if now.at_work else ()
     line = JobOverview(
@@ -55,8 +55,8 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
         whole_ms = status.latest_checkpoint_confirmed_ms or latest_ms
         durations = (one.duration_ms for one in status.history if one.status == "completed")
         changes |= {
-            "heartbeat_ms": status.written_ms or None,
-            "heartbeat_age_ms": None if result else max(now_ms - status.written_ms, 0),
+            "heartbeat_ms": beat.written_ms or None if beat is not None else None,
+            "heartbeat_age_ms": None if result or beat is None else max(now_ms - beat.written_ms, 0),
             "latest_checkpoint": status.latest_checkpoint,
             "latest_checkpoint_ms": latest_ms,
             "latest_checkpoint_confirmed_ms": status.latest_checkpoint_confirmed_ms,

@@ -60,7 +60,7 @@ class JobOverview:
     #: of the run in force, until now or until it ended
     uptime_ms: int | None = None
     heartbeat_ms: int | None = None
-    #: None: the job has ended
+    #: None: the job has ended, or the run in force has no heartbeat yet
     heartbeat_age_ms: int | None = None
     latest_checkpoint: int | None = None
     latest_checkpoint_ms: int | None = None
