@@ -214,6 +214,27 @@ def test_a_failure_of_no_task_is_shown_for_the_job_and_an_ended_job_has_no_next_
     assert command("status", "bids").stdout.splitlines()[2] == "restarts 1"
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_the_tasks_of_a_job_without_a_driver_are_shown_as_past(command: Command, job: JobStorage, lost: bool) -> None:
+    start(job, **(GONE if lost else {}))
+    failing(job)
+    status = job.status()
+    assert status is not None and status.failure is not None
+    tasks = (*status.tasks, TaskStatusDocument(uid="ended", subtask=0, status="closed", batch=3))
+    beat(job, tasks=tasks, failure=status.failure, restarts=3, **(GONE if lost else {}))
+    if not lost:
+        message = "Task 'hourly/0' failed 4 times; the last cause: no such customer"
+        end(job, "FAILED", error={"code": "RESTARTS_EXHAUSTED", "message": message, "next_step": "Fix the cause."})
+
+    text = command("status", "bids").stdout
+    shown = command.json("status", "bids")
+
+    assert "hourly  was restarting  batch 41\n" in text and "ended  closed  batch 3\n" in text
+    assert text.count("no such customer") == text.count("next: Fix the cause.") == 1
+    assert shown["subtasks"] == {"closed": 1}
+    assert [task["status"] for task in shown["tasks"]] == ["restarting", "closed"], "as recorded, for programs"
+
+
 def test_the_lines_of_a_run_without_a_terminal_tell_restarts_at_once(job: JobStorage) -> None:
     lines = LogLines()
     start(job)

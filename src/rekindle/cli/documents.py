@@ -69,7 +69,7 @@ def _figures_json(line: JobOverview) -> Json:
         "restarts": line.restarts,
         "restarts_total": line.restarts_total,
         "next_attempt_at": output.iso(line.next_attempt_ms),
-        "subtasks": line.subtasks,
+        "subtasks": _by_status(line),
         "checkpoints": {
             "completed": line.checkpoints_completed,
             "failed": line.checkpoints_failed,
@@ -81,6 +81,13 @@ def _figures_json(line: JobOverview) -> Json:
             "latest_state_bytes": line.latest_checkpoint_bytes,
         },
     }
+
+
+def _by_status(line: JobOverview) -> dict[str, int]:
+    """Return how many subtasks have each status; where no driver is left, none runs or restarts any more."""
+    if line.state in (*AT_WORK, SILENT):
+        return line.subtasks
+    return {status: count for status, count in line.subtasks.items() if status == "closed"}
 
 
 def _error_json(error: ErrorView | None) -> Json | None:

@@ -100,21 +100,26 @@ def status_lines(
     for text in (rows(status, stale=stale), state_and_lag(status, stale=stale)):
         lines += output.wrapped(text, columns, "  ")
     if status.failure not in [task.failure for task in status.tasks]:  # else it is shown with the task
-        lines += _failed_lines(status, status.state, now_ms, columns, "")
+        lines += _failed_lines(status, status, now_ms, columns, "")
     several = Counter(task.uid for task in status.tasks)
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         name = f"{task.uid}/{task.subtask}" if several[task.uid] > 1 else task.uid
-        text = f"{name}  {task.status}  {batch(task.batch)}{took}{_load(task) + _unread(task) if at_work else ''}"
-        lines += output.wrapped(text, columns, "  ")
-        lines += _failed_lines(task, status.state, now_ms, columns, "  ")
+        text = f"{name}  {_status(task, status)}  {batch(task.batch)}{took}"
+        lines += output.wrapped(f"{text}{_load(task) + _unread(task) if at_work else ''}", columns, "  ")
+        lines += _failed_lines(task, status, now_ms, columns, "  ")
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
             speed = rate(item.rows_per_second) if at_work else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def _status(task: TaskStatusDocument, job: Status) -> str:
+    """Return ``running``; ``was running`` where the job has ended, or its driver is gone, while the task was."""
+    return task.status if job.state in AT_WORK or task.status == "closed" else f"was {task.status}"
 
 
 def _load(task: TaskStatusDocument) -> str:
@@ -129,14 +134,22 @@ def _unread(task: TaskStatusDocument) -> str:
 
 
 def _failed_lines(
-    failed: Status | TaskStatusDocument, state: str, now_ms: int, columns: int, indent: str
+    failed: Status | TaskStatusDocument, job: Status, now_ms: int, columns: int, indent: str
 ) -> Iterator[str]:
-    """Yield how often it was started again, when that is next, and what went wrong last with what to do."""
+    """Yield how often it was started again, when that is next, and what went wrong last with what to do.
+
+    What the error of an ended job repeats is left out: that is shown with the job.
+    """
     if failed.restarts or failed.next_attempt_ms:
-        yield f"{indent}restarts {failed.restarts}{next_attempt(failed, state, now_ms)}"
-    if failed.failure is not None:
+        yield f"{indent}restarts {failed.restarts}{next_attempt(failed, job.state, now_ms)}"
+    if failed.failure is not None and not _repeats(job.error, failed.failure):
         for text in (_failure(failed.failure, now_ms), f"next: {failed.failure.next_step}"):
             yield from (f"{indent}{line}" for line in output.wrapped(text, columns - len(indent), "  "))
+
+
+def _repeats(error: Json | None, failure: Failure) -> bool:
+    """Return True if an error gives the reason of a failure, which follows the subject: ``Task 'a/0' failed: why``."""
+    return error is not None and (failure.message.partition(": ")[2] or failure.message) in error.get("message", "")
 
 
 def _failure(failure: Failure, now_ms: int) -> str:
