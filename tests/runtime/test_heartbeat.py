@@ -284,6 +284,7 @@ def test_the_status_tells_of_commits_and_of_checkpoints_that_fail_and_of_another
     told(e.Ticked(now_ms=600))
     status = told.heartbeat.status()
     assert status.failure is not None and status.failure.code == "CHECKPOINTS_FAILING"
+    assert "still runs tries again by itself" in status.failure.next_step
     assert "it said no" in status.failure.message and (status.restarts, status.next_attempt_ms is None) == (1, False)
 
     told(e.Ticked(now_ms=10_000))
@@ -297,6 +298,7 @@ def test_the_status_tells_of_commits_and_of_checkpoints_that_fail_and_of_another
     status = told.heartbeat.status()
     assert status.failure is not None and status.failure.code == "SINK_COMMIT_FAILED"
     assert "the server is away" in status.failure.message
+    assert "still runs tries again by itself" in status.failure.next_step, "it is not to be run by the user"
     assert (status.restarts, status.next_attempt_ms is None) == (1, False)
 
     told(e.EngineDied(reason="killed for memory", replaceable=True))
@@ -304,6 +306,7 @@ def test_the_status_tells_of_commits_and_of_checkpoints_that_fail_and_of_another
     status = told.heartbeat.status()
     assert status.failure is not None and status.failure.code == "SPARK_DIED"
     assert "killed for memory" in status.failure.message
+    assert status.failure.next_step.startswith("A job that still runs continues with a new session by itself;")
     assert (status.restarts, status.next_attempt_ms is None) == (2, False)
 
 

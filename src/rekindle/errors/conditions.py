@@ -1068,7 +1068,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
-            "Fix the cause and run again: the data is prepared and will be committed.",
+            "Fix the cause: the data is prepared. A job that still runs tries again by itself; else the next run does.",
         ),
         SINK_READ_BACK_FAILED=(
             "Sink {sink!r}: its committed rows cannot be read back: {reason}",
@@ -1100,7 +1100,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         CHECKPOINTS_FAILING=(
             "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
-            "Fix the cause and run again: it resumes after its last recorded batches.",
+            "Fix the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",
         ),
         FLUSH_FAILED=(
             "The flush of {path} failed: {reason}",
@@ -1111,7 +1111,10 @@ CONDITIONS: dict[str, Condition] = {
             "The job {job!r} was cancelled in run {run}: it has ended without a checkpoint.",
             "Run it again: it resumes after its last recorded batches.",
         ),
-        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes after its last recorded batches."),
+        SPARK_DIED=(
+            "Spark is gone: {reason}",
+            "A job that still runs continues with a new session by itself; one that has ended resumes when it is run.",
+        ),
     ),
     **_conditions(
         "protocol",
