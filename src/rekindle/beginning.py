@@ -49,6 +49,7 @@ def begin(
         if running.ended is not None:
             return JobHandle(storage, mode=mode, ended=JobResult.of(storage.job, running.ended, already_ended=True))
         log.begin(lambda: running.number)
+        log.starting = False
         beside = begun.pop_all()
     events = partial(
         run_events,

@@ -191,6 +191,25 @@ def test_a_warning_is_still_seen_where_nothing_else_listens(
     assert capsys.readouterr().err.count("careful") == 1
 
 
+@pytest.mark.parametrize(("starting", "times"), [(True, 0), (False, 1)])
+def test_an_error_that_a_start_raises_is_not_printed_too(
+    job: JobStorage,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    starting: bool,
+    times: int,
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own
+    with suppress(StorageError), job_log(job, Config(), {}, lambda: None) as log:
+        start(job)
+        log.begin(lambda: 1)
+        log.starting = starting
+        raise StorageError("STORAGE_FULL", uri="x", reason="y")
+
+    assert capsys.readouterr().err.count("STORAGE_FULL") == times, "those who only hold the handle see it"
+    assert "The driver has ended: [STORAGE_FULL]" in messages(job)[-1]
+
+
 def test_a_piece_that_is_damaged_loses_its_damaged_lines_alone(job: JobStorage) -> None:
     with logged(job):
         LOG.info("good")

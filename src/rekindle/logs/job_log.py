@@ -90,6 +90,8 @@ class JobLog(logging.Handler):
         self._changed = False
         #: the run whose piece it is, as it was claimed
         self._claimed: Run | None = None
+        #: the job is being started: an error is raised to those who start it, and they show it
+        self.starting = True
         self._thread = threading.Thread(target=self._work, name=f"log-{storage.job}", daemon=True)
 
     # -- hearing ------------------------------------------------------------------------------------------------------
@@ -110,7 +112,8 @@ class JobLog(logging.Handler):
             return
         with suppress(Exception):
             self._add(self._maker.of_record(record))
-            if hasattr(record, "job") or self is _first():
+            is_shown = getattr(record, "is_shown", False)
+            if not is_shown and (hasattr(record, "job") or self is _first()):
                 _say_where_no_one_listens(record)
 
     def close(self) -> None:
@@ -236,7 +239,8 @@ def job_log(
         _LOG.info("The start was interrupted.", extra={"job": storage.job})
         raise
     except BaseException as error:
-        _LOG.error("The driver has ended: %s", one_line(error), exc_info=error, extra={"job": storage.job})
+        about = {"job": storage.job, "is_shown": log.starting}
+        _LOG.error("The driver has ended: %s", one_line(error), exc_info=error, extra=about)
         raise
     finally:
         log.close()
