@@ -82,7 +82,7 @@ def test_the_orphans_of_a_job_that_was_killed_on_another_machine_are_deleted_onc
 ) -> None:
     start(job, host="elsewhere")
     job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
-    beat(job, host="elsewhere")
+    beat(job, host="elsewhere", latest_checkpoint=None)
     Path(command.storage, "bids", "runs", ".tmp-0badcafe").write_bytes(b"12345")
     assert "(RUNNING)" in check(command, code=0), "one look cannot tell"
 

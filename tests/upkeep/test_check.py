@@ -21,6 +21,7 @@ from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
 from rekindle.upkeep.orphans import orphans_of
+from tests.cli.kit import beat, start
 from tests.simulation.lives import live
 from tests.simulation.test_custom_sources_simulated import custom_plan
 from tests.simulation.world import World
@@ -89,6 +90,34 @@ def test_an_operator_that_has_lost_all_of_its_state_is_missed() -> None:
     world.store.create(f"{operator}/_metadata/metadata", b"v1\n{}")
     faults = check(world.store).jobs[0].faults
     assert {(fault.code, fault.path) for fault in faults} == {("OBJECT_MISSING", operator)}
+
+
+@pytest.mark.parametrize("forgets_status", [False, True])
+def test_manifests_that_are_all_gone_are_missed_where_the_job_says_that_it_has_completed_one(
+    forgets_status: bool,
+) -> None:
+    world = Stored(3)
+    assert check(world.store).whole
+    newest_one = layout.manifest(layout.checkpoint(JOB, world.storage.checkpoints()[0]))
+    if forgets_status:
+        world.store.delete(layout.status(JOB))
+    for path in paths(world, r".*/checkpoints/\d+/manifest\.json"):
+        world.store.delete(path)
+
+    faults = check(world.store).jobs[0].faults
+
+    assert ("OBJECT_MISSING", newest_one) in {(fault.code, fault.path) for fault in faults}
+
+
+def test_a_job_whose_older_checkpoints_were_forgotten_or_that_had_none_misses_nothing() -> None:
+    world = Stored(3)
+    world.storage.forget_checkpoints(world.storage.checkpoints()[1:])
+    assert check(world.store).whole
+
+    new = JobStorage(MemoryStore(), JOB)
+    start(new)
+    beat(new, latest_checkpoint=None)
+    assert check(new.store).whole
 
 
 @pytest.mark.parametrize("what", NEEDED)

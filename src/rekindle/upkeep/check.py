@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
-from rekindle.storage.checkpoint_documents import CheckpointDocuments, read_manifest
+from rekindle.storage.checkpoint_documents import CheckpointDocuments, newest_checkpoint, read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import RUNNING, Status
@@ -88,10 +88,13 @@ def check_job(storage: JobStorage, silent: Run | Status | None = None) -> Findin
     with found.noting(layout.runs(storage.job)):
         found.run = newest_run(storage)
         found.state = storage.state(silent)
+    completed = _completed(storage, found)  # before the list: a job that runs completes others meanwhile
     sizes = {entry.path: entry.size_bytes for entry in storage.store.walk(layout.job(storage.job))}
     found.files, found.size_bytes = len(sizes), sum(sizes.values())
     open_all(storage.store, sizes, found)
     manifests = _check_checkpoints(storage, sizes, found)
+    if completed > (newest_checkpoint(storage) or 0):
+        found.missing(layout.manifest(layout.checkpoint(storage.job, completed)), "a start of the job")
     _check_last(storage, manifests, sizes, found)
     if found.state == RUNNING:
         # What it has written since the listing was not in that.
@@ -149,6 +152,21 @@ def refuse_change(store: Store, checked: Checked) -> None:
             raise ControlError("JOB_RUNNING", job=one.name)
         if one.orphans and newest_run(storage) != one.run:
             raise ControlError("JOB_CHANGED", job=one.name)
+
+
+def _completed(storage: JobStorage, found: Findings) -> int:
+    """Return the number of the newest checkpoint that was completed, as the last run has recorded it; 0 for none.
+
+    Neither retention nor `rekindle forget` deletes it before there is a newer one.
+    """
+    numbers = []
+    with found.noting(layout.status(storage.job)):
+        status = storage.status()
+        numbers.append(status.latest_checkpoint if status else None)
+    with found.noting(layout.runs(storage.job)):
+        result = storage.result(found.run[0])
+        numbers.append(result.checkpoint if result else None)
+    return max((number for number in numbers if number is not None), default=0)
 
 
 def _check_checkpoints(storage: CheckpointDocuments, sizes: Sizes, found: Findings) -> list[Manifest]:
