@@ -249,6 +249,17 @@ def test_the_lines_of_a_run_without_a_terminal_tell_restarts_at_once(job: JobSto
     )
 
 
+def test_the_line_of_the_checkpoint_is_wrapped_and_not_cut(job: JobStorage) -> None:
+    start(job)
+    beat(job, latest_checkpoint_confirmed_ms=JANUARY_MS + 90_000)
+    status = job.status()
+    assert status is not None
+
+    lines = views.status_lines(status, JANUARY_MS + 104_800, 60)
+
+    assert lines[1:3] == ["last checkpoint 7, 44.8 s ago, nothing to add until 14.8 s", "  ago (1 failed)"]
+
+
 def test_no_line_of_status_is_longer_than_the_terminal_however_long_the_names(job: JobStorage) -> None:
     start(job)
     beat(job)
@@ -273,6 +284,21 @@ def test_a_job_whose_driver_was_killed_is_lost(command: Command, job: JobStorage
     assert "rows/s" not in text  # a rate from when it lived
 
 
+@pytest.mark.parametrize("state", ["STOPPED", "LOST"])
+def test_a_heartbeat_that_cannot_be_read_is_said_to_be(command: Command, job: JobStorage, state: str) -> None:
+    start(job, **GONE)
+    beat(job, **GONE)
+    if state == "STOPPED":
+        end(job, state)
+    job.store.replace(layout.status("bids"), b"garbage")
+
+    text = command("status", "bids").stdout
+
+    assert f"bids  {state}  run 1\nits heartbeat (status.json) cannot be read" in text
+    assert "no checkpoint yet" not in text
+    assert "status.json, cannot be read" in command.json("status", "bids")["notes"][0]
+
+
 @pytest.mark.parametrize("process", [{}, {"host": "elsewhere"}])
 def test_a_driver_that_is_there_and_does_not_beat_is_silent(
     process: dict[str, str], command: Command, job: JobStorage, clock: ManualClock
@@ -291,6 +317,9 @@ def test_a_driver_that_is_there_and_does_not_beat_is_silent(
         assert (shown["state"], shown["silent"], shown["heartbeat_age_ms"]) == ("RUNNING", True, 245_000)
     assert "last heartbeat 4 min 5 s ago\nSILENT: its driver, process " in text
     assert "rows/s" not in text
+    advice = " ".join(text.partition("next: ")[2].split())
+    assert advice.startswith("If the storage is full, free some room: the driver then continues by itself.")
+    assert f"kill -CONT {os.getpid()}" in advice and f"kill -9 {os.getpid()}" in advice
     assert (
         command("list")
         .stdout.splitlines()[1]
@@ -483,8 +512,10 @@ def test_list_shows_why_a_job_has_failed_and_goes_on_past_one_that_cannot_be_rea
     lines = command("list", env={"COLUMNS": "60"}).stdout.splitlines()
 
     assert [line.split()[:2] for line in lines[1:3]] == [["RUNNING", "bids"], ["UNREADABLE", "clicks"]]
-    assert lines[3].startswith("bids: [TASK_FAILED] Task 'hourly/0' failed:") and len(lines[3]) <= 60
-    assert lines[4].startswith("clicks: [OBJECT_CORRUPT]")
+    assert max(map(len, lines)) <= 60
+    reasons = " ".join(" ".join(lines[3:]).split())
+    assert reasons.startswith("bids: [TASK_FAILED] Task 'hourly/0' failed: no such customer clicks: [OBJECT_CORRUPT] ")
+    assert "..." not in reasons
     assert command.json("list")[0]["error"]["code"] == "TASK_FAILED"
 
 

@@ -166,13 +166,15 @@ def _say_status(view: JobView, now: Now) -> None:
     stale, now_ms = line.state not in AT_WORK, clock().now_ms()
     if line.heartbeat_ms is not None and line.heartbeat_age_ms is not None and not stale:
         now_ms = line.heartbeat_ms + line.heartbeat_age_ms  # its times are by the clock of the driver
-    output.say("\n".join(views.status_lines(documents.as_shown(line, now), now_ms, columns, fill, rest, stale=stale)))
+    shown = documents.as_shown(line, now)
+    lines = views.status_lines(shown, now_ms, columns, fill, rest, stale=stale, unreadable=now.unreadable)
+    output.say("\n".join(lines))
     if line.heartbeat_age_ms is not None:
         output.say(f"last heartbeat {views.ago(line.heartbeat_age_ms)}")
-    elif line.state in AT_WORK:
+    elif line.state in AT_WORK and not now.unreadable:
         output.say("no heartbeat yet")
     if now.result is not None:
-        for note in view.notes:
+        for note in now.result.notes:
             output.say("\n".join(output.wrapped(f"note: {note}", columns, "  ")))
         if view.savepoint is not None:
             output.say(f"savepoint {view.savepoint}")
@@ -182,11 +184,15 @@ def _say_status(view: JobView, now: Now) -> None:
     elif line.state == LOST:
         output.say("Its driver died without recording a result. Run it again: it resumes.")
     elif line.state == SILENT:
-        output.say(
-            f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: it is stopped, or hangs, "
-            "or its storage is full.\n"
-            f"next: kill -CONT {line.pid} if it was stopped; else kill -9 {line.pid} and run it again: it resumes."
+        silent = (
+            f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: its storage is full, or it "
+            "is stopped, or hangs."
         )
+        advice = (
+            "next: If the storage is full, free some room: the driver then continues by itself. If it was stopped: "
+            f"kill -CONT {line.pid}. Else kill -9 {line.pid} and run it again: it resumes."
+        )
+        output.say("\n".join([*output.wrapped(silent, columns, "  "), *output.wrapped(advice, columns, "  ")]))
 
 
 @click.command(epilog=example("rekindle checkpoints hourly_bids"))

@@ -59,7 +59,7 @@ def list_lines(lines: Sequence[JobOverview], columns: int) -> list[str]:
     for line in lines:
         if line.error is not None and (line.state in _FAILED or line.next_attempt_ms is not None):
             first = line.error.message.partition("\n")[0]
-            shown.append(output.cut(f"{line.job}: [{line.error.code}] {first}", columns))
+            shown += output.wrapped(f"{line.job}: [{line.error.code}] {first}", columns, "  ")
     return shown
 
 
@@ -73,7 +73,14 @@ def ago(age_ms: int) -> str:
 
 
 def status_lines(
-    status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".", *, stale: bool = False
+    status: Status,
+    now_ms: int,
+    columns: int,
+    fill: str = "#",
+    rest: str = ".",
+    *,
+    stale: bool = False,
+    unreadable: bool = False,
 ) -> list[str]:
     """Return a job in a few lines of at most `columns` characters; also the live display of ``run``.
 
@@ -91,12 +98,14 @@ def status_lines(
 
     Args:
         stale: the rates are not those of now: leave them out.
+        unreadable: the heartbeat cannot be read: say so, and nothing that it would tell.
     """
     batch_mode = status.mode == "batch"
     mode = "  in batch mode" if batch_mode else ""
     at_work = status.state in AT_WORK and not stale
     since = f", for {output.duration(max(now_ms - status.started_ms, 0))}" if at_work and status.started_ms else ""
-    lines = [f"{status.job}  {status.state}  run {status.run}{since}{mode}", checkpoint_age(status, now_ms)]
+    lines = [f"{status.job}  {status.state}  run {status.run}{since}{mode}"]
+    lines += output.wrapped(checkpoint_age(status, now_ms) if not unreadable else _unreadable(status), columns, "  ")
     for text in (rows(status, stale=stale), state_and_lag(status, stale=stale)):
         lines += output.wrapped(text, columns, "  ")
     if status.failure not in [task.failure for task in status.tasks]:  # else it is shown with the task
@@ -115,6 +124,10 @@ def status_lines(
             speed = rate(item.rows_per_second) if at_work else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def _unreadable(status: Status) -> str:
+    return f"its heartbeat (status.json) cannot be read; for its checkpoints: rekindle checkpoints {status.job}"
 
 
 def _status(task: TaskStatusDocument, job: Status) -> str:

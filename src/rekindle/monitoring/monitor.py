@@ -29,6 +29,9 @@ UNREADABLE = "UNREADABLE"
 """State of a job with a damaged document, or one of a newer version."""
 
 
+_UNREADABLE_HEARTBEAT = "The heartbeat, status.json, cannot be read: figures of the job are missing."
+
+
 class Monitor:
     """A reader of the jobs of one storage. Threads may use it at the same time."""
 
@@ -138,7 +141,7 @@ class Monitor:
             overview=self._as_line(name, facts, now, subtasks),
             subtasks=tuple(subtasks),
             savepoint=result.savepoint if result else None,
-            notes=result.notes if result else (),
+            notes=(*(result.notes if result else ()), *((_UNREADABLE_HEARTBEAT,) if now.unreadable else ())),
         )
 
     def now(self, name: str) -> Now:
