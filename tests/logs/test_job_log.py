@@ -180,10 +180,15 @@ def test_a_start_that_fails_leaves_no_handler_and_an_error_ends_the_log(job: Job
     assert "hunter22" not in str(list(pieces.read(job, LogPosition())))
 
 
+def take_away_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pytest's own, which it adds as a test begins."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+
+
 def test_a_warning_is_still_seen_where_nothing_else_listens(
     job: JobStorage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own
+    take_away_handlers(monkeypatch)
     with logged(job), logged(job):
         LOG.warning("careful")
         LOG.info("hush")
@@ -199,7 +204,7 @@ def test_an_error_that_a_start_raises_is_not_printed_too(
     starting: bool,
     times: int,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own
+    take_away_handlers(monkeypatch)
     with suppress(StorageError), job_log(job, Config(), {}, lambda: None) as log:
         start(job)
         log.begin(lambda: 1)

@@ -18,6 +18,7 @@ from rekindle.storage.documents.status import RUNNING, Status
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import Origin, copied_bytes
 from rekindle.storage.port import Store
+from rekindle.storage.run_documents import RunDocuments
 from rekindle.storage.second_look import silent_drivers
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.opened import open_all
@@ -154,7 +155,7 @@ def refuse_change(store: Store, checked: Checked) -> None:
             raise ControlError("JOB_CHANGED", job=one.name)
 
 
-def _completed(storage: JobStorage, found: Findings) -> int:
+def _completed(storage: RunDocuments, found: Findings) -> int:
     """Return the number of the newest checkpoint that was completed, as the last run has recorded it; 0 for none.
 
     Neither retention nor `rekindle forget` deletes it before there is a newer one.
