@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import rekindle as rk
 from rekindle.config import Config
 from rekindle.errors import JobError, RestoreError
-from rekindle.start.preview import changes
+from rekindle.start.preview import changes, in_new_names
 from rekindle.start.previews import JobChange, StartPreview, TaskPreview
-from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription
+from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription, TaskDescription
 from tests.runtime.kit import NEVER, World, ended, until
 
 
@@ -138,6 +140,40 @@ def test_changes_name_what_came_what_went_and_what_is_another() -> None:
         ("source old: bounded", "true", None),
     ]
     assert not list(changes(before, before))
+
+
+def test_a_renamed_task_is_no_change_of_its_description() -> None:
+    job = rk.Job("bids")
+    live = job.source("live", rk.Files("/data", format="json", schema="a INT"))
+
+    @job.task(live, uid="joined", was="matched")
+    def joined(rows: Any) -> Any:
+        return rows
+
+    @job.task(joined)
+    def counted(rows: Any) -> Any:
+        return rows
+
+    job.sink("out", counted, rk.sinks.Parquet("/out"))
+    job.sink("all", joined, rk.sinks.Parquet("/all"))
+    now = JobDescription(
+        tasks=(
+            TaskDescription(uid="joined", inputs=("live",), parallelism=2),
+            TaskDescription(uid="counted", inputs=("joined",)),
+        ),
+        sinks=(SinkDescription(uid="all", task="joined", kind="Parquet"),),
+    )
+    before = JobDescription(
+        tasks=(
+            TaskDescription(uid="matched", inputs=("live",)),
+            TaskDescription(uid="counted", inputs=("matched",)),
+        ),
+        sinks=(SinkDescription(uid="all", task="matched", kind="Parquet"),),
+    )
+
+    assert [*changes(in_new_names(before, job.graph()), now)] == [
+        JobChange(what="task joined: parallelism", before="1", now="2")
+    ]
 
 
 def test_all_settings_are_compared() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
+from rekindle.graph.changes import renames
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
@@ -83,7 +84,7 @@ def preview(
         tasks=tuple(_with_query(task, examined.get(task.uid), config.backlog_mode) for task in tasks),
         sources=tuple(_sources(now, tasks, before)),
         sinks=tuple(_sinks(now, tasks, before, left)),
-        changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
+        changes=tuple(changes(in_new_names(last.description, graph), now)) if last and last.description else (),
         graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
         rewinds=tuple(_rewinds(graph, decided)),
         unseen=None if engine is not None else "no session was given",
@@ -233,6 +234,23 @@ def changes(before: JobDescription, now: JobDescription) -> Iterator[JobChange]:
 
 
 _ADDRESS = ": address hash"
+
+
+def in_new_names(before: JobDescription, graph: JobGraph) -> JobDescription:
+    """Return a description in the uids that its tasks have now: that a task was renamed is said by the graph."""
+    names = {old: now for now, old in renames(graph, [task.uid for task in before.tasks]).items()}
+    return replace(
+        before,
+        tasks=tuple(
+            replace(
+                task,
+                uid=names.get(task.uid, task.uid),
+                inputs=tuple(names.get(uid, uid) for uid in task.inputs),
+            )
+            for task in before.tasks
+        ),
+        sinks=tuple(replace(sink, task=names.get(sink.task, sink.task)) for sink in before.sinks),
+    )
 
 
 def _facts(job: JobDescription) -> dict[str, str]:
