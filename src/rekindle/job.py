@@ -65,12 +65,12 @@ class Job(DefinedJob):
 
         While it is still starting they raise KeyboardInterrupt, and its run is recorded as CANCELED.
 
-        The arguments are those of `start`. A job that was stopped, cancelled, killed or failed resumes after its last
+        The arguments are those of `start`. A job that was stopped, canceled, killed or failed resumes after its last
         recorded batches.
 
         Raises:
             RekindleError: raised by `start`; the error of a job that fails, or ``JOB_CANCELED``, with the result in the
-                attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is cancelled.
+                attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is canceled.
         """
         try:
             with interrupt_on_signals():

@@ -136,7 +136,7 @@ def _progress(item: InputStatus) -> str:
 
 
 def failure(result: JobResult) -> RekindleError | None:
-    """Return the error to raise for a job that has failed or was cancelled; None: it has ended well."""
+    """Return the error to raise for a job that has failed or was canceled; None: it has ended well."""
     error: RekindleError | None = None
     if result.error is not None:
         error = error_from(result.error["code"], result.error["parameters"])

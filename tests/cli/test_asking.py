@@ -206,7 +206,7 @@ def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStora
 ENDS: dict[str, tuple[str, Callable[[JobStorage], object]]] = {
     "its driver died": ("JOB_NOT_RUNNING", lambda job: beat(job, **GONE)),
     "a newer run took over": ("REQUEST_STALE", start),
-    "it was cancelled": ("CANCELED_MEANWHILE", lambda job: end(job, "CANCELED")),
+    "it was canceled": ("CANCELED_MEANWHILE", lambda job: end(job, "CANCELED")),
     "it finished": ("JOB_NOT_RUNNING", lambda job: end(job, "FINISHED")),
     "it failed": (
         "QUERY_DIED",

@@ -1,4 +1,4 @@
-"""What stands on the terminal when a job has failed or was cancelled, and what stands in Spark's log."""
+"""What stands on the terminal when a job has failed or was canceled, and what stands in Spark's log."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def test_a_cancelled_job_does_not_look_like_one_that_has_ended_well(world: World
 
     assert code == 1
     error, _, advice = stderr.splitlines()[-3:]
-    assert error.startswith("rekindle.errors.JobError: [JOB_CANCELED] The job 'failing' was cancelled in run 1"), stderr
+    assert error.startswith("rekindle.errors.JobError: [JOB_CANCELED] The job 'failing' was canceled in run 1"), stderr
     assert advice.startswith("next: ")

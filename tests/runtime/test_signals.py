@@ -87,6 +87,12 @@ def test_a_job_that_has_ended_in_another_way_is_not_asked_again() -> None:
     assert job.asked == ["stop"] * 2
 
 
+def test_a_stop_that_the_next_ctrl_c_has_canceled_says_nothing() -> None:
+    job = Running(ControlError("CANCELED_MEANWHILE", job="slow"), ends_after_them=True)
+
+    assert signalled(job, signal.SIGINT) == []
+
+
 def test_a_cancel_that_is_not_answered_stays_in_force_and_is_asked_for_once() -> None:
     job = Running(UNANSWERED)
     job.mode = "batch"

@@ -87,7 +87,7 @@ def shadow(jobfile: str, as_json: bool, **arguments: Any) -> int:
     \b
     Exit code:
       0  rows were compared, and all are equal
-      1  the shadow has failed or was cancelled
+      1  the shadow has failed or was canceled
       3  rows or columns differ
       4  no row could be compared
     """

@@ -172,7 +172,7 @@ class Engine(Protocol):
         ...
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Keep the engine from logging, inside, errors of queries that are held or cancelled on purpose."""
+        """Keep the engine from logging, inside, errors of queries that are held or canceled on purpose."""
         ...
 
     def stop(self) -> None:

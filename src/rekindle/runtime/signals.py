@@ -1,7 +1,7 @@
 """SIGTERM, SIGHUP and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it.
 
 A batch run has no place to stop at: the first signal cancels it. `Job.run` and the command line use this module. It
-knows only that a job can be stopped and cancelled.
+knows only that a job can be stopped and canceled.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def stop_on_signals(
                     handle.cancel() if cancel else handle.stop()
                     return
                 except RekindleError as error:
+                    if error.code == "CANCELED_MEANWHILE":
+                        return  # the result of the job says so
                     if str(error) != said:
                         said = str(error)
                         say(said)

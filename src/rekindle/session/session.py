@@ -289,7 +289,7 @@ _HUSH = _Hush()
 
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[None]:
-    """Keep Spark from printing the stack traces of batches that are held back or cancelled on purpose.
+    """Keep Spark from printing the stack traces of batches that are held back or canceled on purpose.
 
     Jobs that run side by side in one process share it.
     """
