@@ -414,6 +414,11 @@ def test_rows_of_state_that_spark_does_not_count_are_not_shown_as_none() -> None
     assert views.state_and_lag(status(tasks=(task, counted))) == "state 4.0 KiB", "a part is no sum"
 
 
+def test_a_job_that_has_ended_has_no_rates() -> None:
+    line = LogLines().next(status(state="STOPPED"), JANUARY_MS)
+    assert line is not None and "rows/s" not in line and "history 99 %, live ended" in line
+
+
 def test_without_a_terminal_lines_come_on_changes_and_not_too_often() -> None:
     lines, now_ms = LogLines(), JANUARY_MS
     assert lines.next(status(), now_ms)

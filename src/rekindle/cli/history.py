@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from rekindle.cli import documents, output, views
+from rekindle.cli import documents, output, tables
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.clock import clock
 from rekindle.cli.reading import seen, watch
@@ -28,7 +28,7 @@ def runs(job: str, storage: str, as_json: bool) -> None:
     if as_json:
         output.as_json([documents.run_json(one) for one in found])
     elif found:
-        output.say("\n".join(views.run_lines(found, output.width())))
+        output.say("\n".join(tables.run_lines(found, output.width())))
     else:
         output.say(f"{job} has not run yet.")
 

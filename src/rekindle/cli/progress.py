@@ -17,7 +17,7 @@ from rekindle import notebook
 from rekindle.cli import output, terminal, views
 from rekindle.cli.clock import clock
 from rekindle.runtime.signals import Stoppable, stop_on_signals
-from rekindle.storage.documents.status import Status, TaskStatusDocument
+from rekindle.storage.documents.status import AT_WORK, Status, TaskStatusDocument
 
 if TYPE_CHECKING:
     from rekindle.results import JobResult
@@ -192,13 +192,13 @@ class LogLines:
         if status.restarts:
             parts.append(f"restarts {status.restarts}{views.next_attempt(status, status.state, now_ms)}")
         parts += [text for text in (views.rows(status), views.state_and_lag(status)) if text]
-        parts += map(_task, status.tasks)
+        parts += [_task(task, at_work=status.state in AT_WORK) for task in status.tasks]
         return "; ".join([*parts, views.checkpoint_age(status, now_ms)])
 
 
-def _task(task: TaskStatusDocument) -> str:
+def _task(task: TaskStatusDocument, *, at_work: bool) -> str:
     parts = [f"{task.uid} {task.status}, {views.batch(task.batch)}"]
-    parts += [
-        f"{uid} {views.share(item)} {views.rate(item.rows_per_second)}".rstrip() for uid, item in task.inputs.items()
-    ]
+    for uid, item in task.inputs.items():
+        speed = views.rate(item.rows_per_second) if at_work else ""
+        parts.append(f"{uid} {views.share(item)} {speed}".rstrip())
     return ", ".join([*parts, f"watermark {output.short_time(task.watermark)}"])

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from rekindle.cli import documents, output, views
+from rekindle.cli import documents, output, tables, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.cli.clock import clock
 from rekindle.errors import ControlError
@@ -207,7 +207,7 @@ def checkpoints(job: str, storage: str, as_json: bool) -> None:
         output.as_json([documents.checkpoint_json(one) for one in found])
     elif found:
         rows = [one.overview for one in found]
-        output.say("\n".join(views.checkpoint_lines(rows, monitor.checkpoints.summary(job), output.width())))
+        output.say("\n".join(tables.checkpoint_lines(rows, monitor.checkpoints.summary(job), output.width())))
     else:
         output.say(f"{job} has no checkpoints yet.")
 
