@@ -27,7 +27,8 @@ def _quantity(key: str, value: object, units: Mapping[str, int], bare: int, exam
     unit = match[2].lower() if match else ""
     scale = bare if not unit else units.get(unit) or units.get(unit.removesuffix("s"))
     if match is None or scale is None:
-        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not understood", example=repr(example))
+        reason = f"it has to be a number with a unit: {', '.join(unit for unit in units if len(unit) < 4)}"
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason=reason, example=repr(example))
     return round(float(match[1]) * scale)
 
 
@@ -221,7 +222,8 @@ class Config:
             setting = SETTINGS.get(key)
             if setting is None:
                 close = difflib.get_close_matches(str(key), SETTINGS, n=1)
-                raise ConfigError("KEY_UNKNOWN", key=key, hint=f" Did you mean {close[0]!r}?" if close else "")
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise ConfigError("KEY_UNKNOWN", key=key, hint=hint, settings=", ".join(SETTINGS))
             parsed[setting.name] = setting.metadata["parse"](key, value)
         config = cls(**parsed)
         if config.checkpoint_max_concurrent != 1 and config.checkpoint_mode == "unaligned":

@@ -16,9 +16,14 @@ def check_uid(uid: str) -> str:
     A uid is a stable identity across runs and becomes part of paths, so it holds no separator and cannot be ``.`` or
     ``..``.
     """
-    if not isinstance(uid, str) or not _UID.fullmatch(uid):
+    if not isinstance(uid, str) or not may_be_uid(uid):
         raise DefinitionError("UID_INVALID", uid=uid)
     return uid
+
+
+def may_be_uid(text: str) -> bool:
+    """Return True if `check_uid` accepts a text."""
+    return _UID.fullmatch(text) is not None
 
 
 class SubtaskId(NamedTuple):

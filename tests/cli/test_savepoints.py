@@ -147,3 +147,33 @@ def test_a_request_to_a_driver_that_has_ended_meanwhile_is_answered_by_how_it_en
 def test_a_start_from_a_name_that_nothing_has_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
         Disposal(find_savepoint(str(tmp_path / "bids-9"), str(tmp_path)))
+
+
+def test_what_is_no_savepoint_says_how_to_list_what_may_be_meant(
+    command: Command, job: JobStorage, tmp_path: Path
+) -> None:
+    save(str(tmp_path / "saves"), "bids-1", 1)
+    complete(job, 1)
+    places = {
+        str(tmp_path / "saves"): f"rekindle savepoints {tmp_path / 'saves'}",
+        f"{command.storage}/{layout.checkpoint('bids', 7)}": "rekindle checkpoints bids",
+        str(tmp_path / "nowhere"): "rekindle checkpoints JOB",
+    }
+    for place, listed in places.items():
+        assert command("inspect", place).stderr.splitlines()[1] == f"next: See: {listed}"
+
+
+def test_a_job_that_is_taken_for_a_folder_of_savepoints_is_hinted_at(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = command("savepoints", "hourly_bids").stderr
+    assert said.endswith("next: There is no such folder. Of a job: rekindle savepoints --job hourly_bids\n")
+    (tmp_path / "empty").mkdir()
+    assert "--job" not in command("savepoints", "empty").stderr
+
+
+def test_savepoints_on_a_narrow_terminal_have_a_line_for_each_value(command: Command) -> None:
+    save(default_folder(command.storage), "bids-1", 1)
+    lines = command("savepoints", env={"COLUMNS": "60"}).stdout.splitlines()
+    assert lines[:2] == ["row 1", "  savepoint   bids-1"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -41,6 +43,24 @@ def test_a_driver_shows_its_own_job_with_the_metrics_of_the_server(tmp_path: Pat
     assert names(text) == names(exposition(monitors)[0].decode())
     assert 'job_name="bids"' in text
     assert "another" not in text
+
+
+def test_without_its_extra_a_job_is_not_started_and_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("rekindle.ui", "prometheus_client"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    file = tmp_path / "job.py"
+    file.write_text("import rekindle as rk\njob = rk.Job('bids')\n")
+
+    result = CliRunner().invoke(
+        rekindle, ["run", str(file), "--metrics-port", "0", "--storage", str(tmp_path / "state"), "--json"]
+    )
+
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (1, "METRICS_MISSING"), "as for `ui` without its extra"
+    assert error["next_step"].startswith("pip install 'rekindle[metrics]'")
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ def test_a_storage_that_is_whole_is_said_to_be(checked: Command) -> None:
 def test_the_folder_of_a_job_is_checked_as_that_job(checked: Command, job: JobStorage) -> None:
     job.store.replace(layout.result("bids", 1), b"")
     checked.storage += "/bids"
-    assert "1 faults" in check(checked, code=1)
+    assert "1 fault\n" in check(checked, code=1)
 
 
 def test_a_damaged_document_is_a_fault_and_the_exit_code_is_1(checked: Command, job: JobStorage) -> None:
     job.store.replace(layout.result("bids", 1), b"")
     said = check(checked, code=1)
-    assert "1 faults" in said and "UNREADABLE" in said and "[OBJECT_CORRUPT]" in said and "000001.result.json" in said
+    assert "1 fault\n" in said and "UNREADABLE" in said and "[OBJECT_CORRUPT]" in said and "000001.result.json" in said
     found = checked.plain_json("storage", "check", checked.storage, code=1)
     assert not found["whole"]
     assert {fault["code"] for fault in found["jobs"][0]["faults"]} == {"OBJECT_CORRUPT"}

@@ -165,7 +165,7 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     refused(
         world, _renamed(world), "STATE_NOT_RESTORED", "If 'renamed' is 'count' renamed, say so: @job.task(..., was="
     )
-    refused(world, world.hourly(), "KEY_UNKNOWN", "configuration", config={"checkpoint.intervall": "1 s"})
+    refused(world, world.hourly(), "KEY_UNKNOWN", "checkpoint.interval, ", config={"checkpoint.intervall": "1 s"})
 
     # Nothing of that has left a trace; and what is damaged of an older checkpoint does not matter.
     (job / f"checkpoints/{1:09d}/manifest.json").write_bytes(b"{")

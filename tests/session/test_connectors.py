@@ -100,6 +100,6 @@ def test_a_delta_table_in_another_kind_of_store_is_refused() -> None:
 
 @pytest.mark.parametrize("sink", [rk.sinks.Parquet, rk.sinks.Delta])
 def test_credentials_in_an_address_are_refused_and_not_shown(sink: Any) -> None:
-    with pytest.raises(SinkError, match=r"s3://\.\.\.@bucket/out: .*credentials belong into the environment") as caught:
+    with pytest.raises(SinkError, match=r"s3://\.\.\.@bucket/out: .*pass credentials in the environment") as caught:
         sink("s3://key:hunter2@bucket/out").open("job-1234", "out")
     assert "hunter2" not in str(caught.value.parameters)

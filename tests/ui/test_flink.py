@@ -145,4 +145,4 @@ def test_what_there_is_not_is_an_error_of_flinks_form(address: str, path: str) -
     answer = http.get(f"{address}/v1{path}")
 
     assert answer.status_code == 404
-    assert answer.json()["errors"][0].startswith("[")
+    assert answer.json()["errors"][0].startswith("[JOB_ID_UNKNOWN]" if path.startswith("/jobs") else "[")

@@ -101,7 +101,8 @@ def _check_not_running(job: RunDocuments) -> None:
 
 def _check_forgettable(job: CheckpointDocuments, checkpoint: int) -> None:
     if job.manifest(checkpoint) is None:
-        raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
+        path = f"{job.job}, number {checkpoint}"
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=path, list=f"rekindle checkpoints {job.job}")
     lineage = job.lineage()
     latest = job.latest_manifest(lineage.lineage) if lineage else None
     run, _ = last_begun(job)

@@ -8,6 +8,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
+from rekindle.ids import may_be_uid
 from rekindle.storage.open import open_store
 from rekindle.storage.savepoints import StoredSavepoint, default_folder, savepoints_in
 
@@ -27,10 +28,15 @@ def savepoints(directory: str | None, job: str | None, storage: str, as_json: bo
     if as_json:
         output.as_json([_json(one) for one in found])
     elif found:
-        header = ("SAVEPOINT", "JOB", "CHECKPOINT", "TAKEN", "SIZE", "TASKS")
+        header = ("savepoint", "job", "checkpoint", "taken", "size", "tasks")
         output.say("\n".join(output.whole_table(header, [_row(one) for one in found], output.width())))
     else:
         output.say(f"No savepoints in {folder}.", err=True)
+        if directory and may_be_uid(directory) and not open_store(folder).exists(""):
+            output.say(
+                f"next: There is no such folder. Of a job: rekindle savepoints --job {directory}",
+                err=True,
+            )
 
 
 def _row(one: StoredSavepoint) -> tuple[str, ...]:

@@ -293,7 +293,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     **_conditions(
         "config",
-        KEY_UNKNOWN=("There is no setting {key!r}.{hint}", "See docs/configuration.md for the settings."),
+        KEY_UNKNOWN=("There is no setting {key!r}.{hint}", "Use one of: {settings}."),
         VALUE_INVALID=("{key}={value!r} is not valid: {reason}", "Write it like {example}."),
         UI_MISSING=("`rekindle {verb}` needs {module}, which is not installed.", "pip install 'rekindle[ui]'"),
         UI_TOKEN_MISSING=(
@@ -306,7 +306,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         METRICS_MISSING=(
             "--metrics-port needs {module}, which is not installed.",
-            "Install rekindle[metrics], or leave the option out: rekindle ui has the metrics of all jobs.",
+            "pip install 'rekindle[metrics]'; or leave the option out: rekindle ui has the metrics of all jobs.",
         ),
         METRICS_PORT_TAKEN=(
             "The metrics server cannot listen at {address}, port {port}: {reason}",
@@ -593,7 +593,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     **_conditions(
         "restore",
-        CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: rekindle checkpoints JOB"),
+        CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: {list}"),
         CLAIM_OF_CHECKPOINT=(
             "{path} is a checkpoint, which belongs to its job: it cannot be claimed.",
             "Leave out --claim-mode claim, or start from a savepoint.",
@@ -870,6 +870,7 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "control",
         JOB_UNKNOWN=("There is no job {job!r} in {storage}.", "See: rekindle list --storage {storage}"),
+        JOB_ID_UNKNOWN=("No job of this server has the id {id!r}.", "See the ids: GET /v1/jobs/overview"),
         JOB_NOT_RUNNING=("The job {job!r} is not running ({state}).", "Start it: rekindle run JOBFILE"),
         JOB_RUNNING=("The job {job!r} is running.", "Stop it first: rekindle stop {job}"),
         JOB_CHANGED=(
@@ -1023,7 +1024,7 @@ CONDITIONS: dict[str, Condition] = {
             "The request comes from a page of another site: {origin}.",
             "Use the pages of this server, or a program that is no browser.",
         ),
-        CANCELED_MEANWHILE=("The job {job!r} was cancelled meanwhile.", "Nothing to do."),
+        CANCELED_MEANWHILE=("The job {job!r} was canceled meanwhile.", "Nothing to do."),
     ),
     **_conditions(
         "sink",
@@ -1108,7 +1109,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Fix the cause and run again."),
         JOB_CANCELED=(
-            "The job {job!r} was cancelled in run {run}: it has ended without a checkpoint.",
+            "The job {job!r} was canceled in run {run}: it has ended without a checkpoint.",
             "Run it again: it resumes after its last recorded batches.",
         ),
         SPARK_DIED=(

@@ -15,6 +15,7 @@ from rekindle.storage.job_documents import place
 from rekindle.storage.port import NotFound, Store
 from rekindle.storage.run_documents import RunDocuments
 
+_OF_A_JOB = re.compile(r"/([^/]+)/checkpoints/\d+$")
 _RESULT = re.compile(r"(\d+)\.result\.json")
 
 
@@ -112,8 +113,18 @@ def read_manifest(store: Store, folder: str) -> Manifest:
     """
     manifest = manifest_at(store, folder)
     if manifest is None:
-        raise RestoreError("CHECKPOINT_UNKNOWN", path=place(store, folder))
+        path = place(store, folder)
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=path, list=_list_of(store, folder, path))
     return manifest
+
+
+def _list_of(store: Store, folder: str, path: str) -> str:
+    """Return the command that lists what may be meant: the savepoints in a folder, or the checkpoints of a job."""
+    prefix = f"{folder}/" if folder else ""
+    if any(store.exists(layout.manifest(f"{prefix}{name}")) for name in store.names(folder)):
+        return f"rekindle savepoints {path}"
+    found = _OF_A_JOB.search(path)
+    return f"rekindle checkpoints {found[1] if found else 'JOB'}"
 
 
 class _Taken(msgspec.Struct):

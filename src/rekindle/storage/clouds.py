@@ -172,7 +172,7 @@ def _google(bucket: str, prefix: str) -> BucketFolder:
 
 
 def _no_address(scheme: str, form: str) -> StorageError:
-    reason = f"it does not begin with {form} (credentials belong into the environment)"
+    reason = f"it does not begin with {form} (pass credentials in the environment)"
     return StorageError("STORAGE_UNAVAILABLE", uri=f"{scheme}://...", reason=reason)
 
 

@@ -11,6 +11,7 @@ from rekindle.errors import RekindleError
 
 _STATUS = {
     "JOB_UNKNOWN": 404,
+    "JOB_ID_UNKNOWN": 404,
     "CHECKPOINT_NOT_KNOWN": 404,
     "CHECKPOINT_UNKNOWN": 404,
     "REQUEST_UNKNOWN": 404,

@@ -38,7 +38,7 @@ class Flink:
             self._ids = {job_id(job): job.id for job in self.jobs()}
             found = self._known_line(wanted)
         if found is None:
-            raise ControlError("JOB_UNKNOWN", job=wanted, storage="the storages of this server")
+            raise ControlError("JOB_ID_UNKNOWN", id=wanted)
         return found
 
     def _known_line(self, wanted: str) -> JobOverview | None:
