@@ -156,10 +156,15 @@ def test_what_names_no_function_is_refused(write: Write, target: str, code: str)
     assert raised.value.code == code
 
 
-def test_code_that_needs_spark_while_the_file_is_loaded_gets_a_place_for_it(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has no session of Spark."""
+    for name in ("SparkContext._active_spark_context", "sql.SparkSession._instantiatedSession"):
+        monkeypatch.setattr(f"pyspark.{name}", None)
+
+
+@pytest.mark.usefixtures("no_session")
+def test_code_that_needs_spark_while_the_file_is_loaded_gets_a_place_for_it(write: Write) -> None:
     path = write("""
         from pyspark.sql import functions as F
         from rekindle.job import Job
@@ -177,11 +182,8 @@ def test_code_that_needs_spark_while_the_file_is_loaded_gets_a_place_for_it(
     assert "@F.udf(DoubleType())" in error.next_step
 
 
-def test_a_function_of_sparks_whose_type_is_an_object_needs_no_session(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
-    monkeypatch.setattr("pyspark.sql.SparkSession._instantiatedSession", None)
+@pytest.mark.usefixtures("no_session")
+def test_a_function_of_sparks_whose_type_is_an_object_needs_no_session(write: Write) -> None:
     path = write("""
         from pyspark.sql import functions as F
         from pyspark.sql.types import DoubleType

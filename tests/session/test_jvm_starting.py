@@ -6,7 +6,6 @@ import _thread
 import logging
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from pyspark import SparkContext
 
 from rekindle.errors import DefinitionError
 from rekindle.session import jvm, starting
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -55,8 +55,7 @@ def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interr
     launcher.write_text("#!/bin/sh\ntrap '' INT TERM\nsleep 1000 &\necho $$ $! > begun && mv begun processes\nwait\n")
 
     def interrupt() -> None:
-        while not Path("processes").exists():
-            time.sleep(0.01)
+        until(Path("processes").exists)
         _thread.interrupt_main()
 
     threading.Thread(target=interrupt).start()
@@ -64,7 +63,7 @@ def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interr
         jvm.start_jvm({}, "interrupted")
     processes = [int(one) for one in Path("processes").read_text().split()]
     assert len(processes) == 2
-    assert not any(map(lives, processes))
+    until(lambda: not any(map(lives, processes)))
 
 
 def test_a_launcher_that_fails_by_itself_keeps_its_own_error(launcher: Path) -> None:

@@ -22,6 +22,7 @@ from rekindle.sinks import Kafka
 from rekindle.sinks.kafka.commits import read, topic_of
 from rekindle.sinks.kafka.lanes import open_lanes
 from rekindle.sinks.kafka.logged import SeldomTheSame
+from rekindle.sinks.kafka.staged import SIZE
 from rekindle.storage.open import open_store
 from rekindle.testing.effects import at_moments, crash_at
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
@@ -221,15 +222,13 @@ def test_a_topic_that_takes_little_at_once_gets_as_much_at_once(
 
 
 def test_files_that_an_earlier_version_has_staged_are_published(
-    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
 ) -> None:
     sink = make(key="id", headers=["h"])
-    monkeypatch.setattr("rekindle.sinks.kafka.sink.size_column", lambda form: "1 AS unused")
     made = sink.prepare(spark.sql("SELECT 1 id, 'a' h"), batch_of(0))
-    monkeypatch.undo()
     [path] = (f"{made[0]['attempt']}/{file['path']}" for files in made[0]["lanes"].values() for file in files)
     staged = sink._staging.spark_path(f"{sink._folder}/{path}").removeprefix("file://")
-    pq.write_table(pq.ParquetFile(staged).read().drop_columns(["unused"]), staged)
+    pq.write_table(pq.ParquetFile(staged).read().drop_columns([SIZE]), staged)
     make(key="id", headers=["h"]).commit(made, permit(1))
     [message] = kafka.messages(topic)
     assert (message.key(), message.value(), message.headers()) == (b"1", b'{"id":1}', [("h", b"a")])

@@ -116,11 +116,11 @@ def test_what_fails_at_the_start_because_the_engine_is_gone_is_recorded_as_that(
     assert result is not None and result.error is not None and result.error["code"] == "SPARK_DIED"
 
 
-def test_an_error_before_the_claim_says_where_its_traceback_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> None:
+def test_an_error_before_the_claim_says_where_its_traceback_is(world: World) -> None:
+    def fails() -> None:
         raise OSError("no such host")
 
-    monkeypatch.setattr(world.engine, "check_sees", fails)
+    world.engine.before["check_sees"] = fails
     with pytest.raises(JobError, match=r"START_FAILED.*OSError: no such host") as raised:
         begun(world, world.engine.assemble)
 

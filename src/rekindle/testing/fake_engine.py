@@ -70,10 +70,14 @@ class FakeEngine:
 
     Args:
         runner: makes a subtask of a run.
+
+    Attributes:
+        before: ``check_sees`` or ``examine`` → called first; may raise.
     """
 
     def __init__(self, runner: Callable[[RunContext, SubtaskId], TaskRunner]) -> None:
         self._runner = runner
+        self.before: dict[str, Callable[[], object]] = {}
         self.lifeline = FakeLifeline()
 
     def quiet(self) -> AbstractContextManager[None]:
@@ -88,6 +92,7 @@ class FakeEngine:
 
     def check_sees(self, place: str, path: str) -> None:
         """See `Engine`."""
+        self._called("check_sees")
 
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """See `Engine`."""
@@ -102,7 +107,12 @@ class FakeEngine:
 
     def examine(self, of: Examination) -> Mapping[str, Examined]:
         """See `Engine`."""
+        self._called("examine")
         return {task.uid: Examined() for task in of.graph.tasks}
+
+    def _called(self, method: str) -> None:
+        if method in self.before:
+            self.before[method]()
 
     def assemble(self, run: RunContext, lineage: Lineage) -> FakeSubtasks:
         """See `Engine`."""

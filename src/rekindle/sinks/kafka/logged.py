@@ -1,4 +1,4 @@
-"""What librdkafka says: its errors, and its log, which has the same line several times a second if a broker is away."""
+"""The words of librdkafka: its errors, and its log, which says the same several times a second if a broker is away."""
 
 from __future__ import annotations
 
