@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+CATALYST = "org.apache.spark.sql.catalyst"
+"""The package of Spark's plans and expressions."""
+
 
 def every(found: Any) -> Iterator[Any]:
     """Return what a sequence of Scala's holds."""

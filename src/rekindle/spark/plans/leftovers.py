@@ -13,12 +13,10 @@ from pyspark.sql import DataFrame
 
 from rekindle.spark.expressions import every, is_attribute
 from rekindle.spark.plan_text import PlanNode, nodes
+from rekindle.spark.plans.time_columns import WINDOWED
 
 _NAMED = re.compile(r"(\w+)(?: (\w+))?")
 """The name of a node of a plan; of a join also its type."""
-
-_WINDOWED = ("spark.timeWindow", "spark.sessionWindow")
-"""The keys by which Spark knows a column of windows; of a row without a time it makes none."""
 
 _NEVER_EMITS = re.compile(
     r"(?:Project|Filter|Union|SubqueryAlias|View|Generate|Expand|ResolvedHint|CollectMetrics|Repartition\w*"
@@ -66,7 +64,7 @@ def _is_of_windows(node: PlanNode) -> bool:
     if node.name != "Aggregate":
         return False
     known = (key.metadata() for key in every(node.plan.groupingExpressions()) if is_attribute(key))
-    return any(metadata.contains(key) for metadata in known for key in _WINDOWED)
+    return any(metadata.contains(key) for metadata in known for key in WINDOWED)
 
 
 def _is_of_streams(node: PlanNode) -> bool:

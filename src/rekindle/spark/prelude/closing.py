@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from rekindle.session.classes import java_class
+from rekindle.spark.expressions import CATALYST
 from rekindle.spark.prelude.windows import NotClosedError, Place, Windows
 
-CATALYST = "org.apache.spark.sql.catalyst"
 _NEVER = "spark_partition_id() < 0"
 """A condition that never holds, and keeps Spark's optimizer from filtering rows before they are put into sessions."""
 

@@ -13,10 +13,11 @@ from rekindle.graph.prelude import FIRST_READS, PreludeFacts, PreludeInput
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import MARKER
 from rekindle.spark.plan_text import PlanNode, nodes
+from rekindle.spark.plans.join_bounds import joins_streams
 from rekindle.spark.plans.plan import is_mark, readers_of, removes_files, shares_a_source
 from rekindle.spark.plans.session_filters import makes_sessions
 from rekindle.spark.prelude.keeping import Kept, kept_from, kept_of
-from rekindle.spark.prelude.windows import NotClosedError, joins_streams
+from rekindle.spark.prelude.windows import NotClosedError
 
 _NOW = re.compile(r"\b(?:current_(?:timestamp|date|time)|localtimestamp|now)\(")
 """The time at which a row is looked at: it is another one the second time."""

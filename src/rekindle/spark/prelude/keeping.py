@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from rekindle.session.classes import java_class
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, below, lowest, nodes
 from rekindle.spark.plans.description import window_numbers
-from rekindle.spark.prelude.closing import CATALYST
+from rekindle.spark.plans.join_bounds import joins_streams, optimized_joins, reach_us
 from rekindle.spark.prelude.windows import (
     NotClosedError,
     Windows,
     is_inner,
-    joins_streams,
     refuse_other_times,
     windows_of,
 )
-
-_SOME_WATERMARK_MS = 10**12
-"""Any watermark: how long before it a row is kept does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,24 +87,10 @@ def _reach_of_keys(frame: DataFrame) -> int | None:
 
 
 def _reach_of_bounds(frame: DataFrame) -> int:
-    spark: Any = frame.sparkSession
-    join = spark._jsparkSession.sessionState().optimizer().execute(frame._jdf.queryExecution().analyzed())
-    while not (join.nodeName() == "Join" and joins_streams(join)):
-        children = join.children()
-        join = next(one for one in map(children.apply, range(children.size())) if one.isStreaming())
-    of = java_class(spark._jvm, "java.lang.Class").forName(f"{CATALYST}.analysis.StreamingJoinHelper$")
-    helper = of.getField("MODULE$").get(None)
-    if helper.isWatermarkInJoinKeys(join):
-        return 0
-    left, right = join.left().outputSet(), join.right().outputSet()
-    watermark = spark._jvm.scala.Option.apply(java_class(spark._jvm, "java.lang.Long").valueOf(str(_SOME_WATERMARK_MS)))
-    condition = join.condition()
-    gone_ms = [
-        helper.getStateValueWatermark(one, other, condition, watermark) for one, other in ((left, right), (right, left))
-    ]
-    if not all(one.isDefined() for one in gone_ms):
+    found = reach_us(frame, optimized_joins(frame)[0])
+    if found is None:
         raise NotClosedError("a join keeps every row of a side whose time it does not bound by the other's")
-    return max(0, *(_SOME_WATERMARK_MS - int(one.get()) for one in gone_ms)) * 1000
+    return found
 
 
 def _length_us(plan: Sequence[PlanNode]) -> int | None:

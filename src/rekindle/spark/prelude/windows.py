@@ -6,7 +6,7 @@ window, and inner joins of equal windows: what comes out of these belongs to one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,7 +17,9 @@ from rekindle.spark.expressions import every, is_a, is_attribute, number_of, num
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, below, lowest, nodes
 from rekindle.spark.plans.description import description_of, gap_us
+from rekindle.spark.plans.join_bounds import equal_columns, joins_streams
 from rekindle.spark.plans.session_filters import is_session_column
+from rekindle.spark.plans.time_columns import joins_other_times
 
 _ONE_BY_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "View", "Generate", "ResolvedHint", "Aggregate", "Join"})
 """The nodes that may stand above the windows."""
@@ -92,11 +94,6 @@ def windows_of(frame: DataFrame) -> Windows:
     )
 
 
-def joins_streams(join: Any) -> bool:
-    """Return whether both sides of a join are streams."""
-    return bool(join.left().isStreaming() and join.right().isStreaming())
-
-
 def is_inner(join: PlanNode) -> bool:
     """Return whether a join puts out pairs, and nothing else."""
     return join.text.startswith(("Join Inner", "Join Cross"))
@@ -130,17 +127,9 @@ def _window_column(aggregate: Any) -> int:
 
 
 def refuse_other_times(plan: Sequence[PlanNode]) -> None:
-    """Refuse an input whose windows go by another time than the one that its watermark does.
-
-    Spark takes the columns of a union for those of its first part.
-    """
-    for node in plan:
-        if node.name != "Union" or not node.is_streaming:
-            continue
-        parts = [list(every(part.output())) for part in every(node.plan.children())]
-        timed = [[column.metadata().contains(WATERMARKED) for column in part] for part in parts]
-        if any(one != timed[0] for one in timed):
-            raise NotClosedError("an input gives its windows another time than its event time")
+    """Refuse an input whose windows go by another time than the one that its watermark does."""
+    if joins_other_times(plan):
+        raise NotClosedError("an input gives its windows another time than its event time")
 
 
 def _refuse_other_pairs(plan: Sequence[PlanNode], index: int, windows: Mapping[int, int]) -> None:
@@ -161,20 +150,11 @@ def _refuse_other_pairs(plan: Sequence[PlanNode], index: int, windows: Mapping[i
     if not is_inner(plan[index]):
         raise NotClosedError("a join of windows that is not an inner join puts out later what has found no partner")
     condition = plan[index].plan.condition()
-    pairs = list(_equal(condition.get())) if condition.isDefined() else []
+    pairs = list(equal_columns(condition.get())) if condition.isDefined() else []
     if not any(
         (one in sides[0] and other in sides[1]) or (one in sides[1] and other in sides[0]) for one, other in pairs
     ):
         raise NotClosedError("it joins windows by something else than the window")
-
-
-def _equal(condition: Any) -> Iterator[tuple[int, int]]:
-    """Return the pairs of columns that are equal if a condition holds."""
-    if is_a(condition, "And"):
-        yield from _equal(condition.left())
-        yield from _equal(condition.right())
-    elif is_a(condition, "EqualTo") and is_attribute(condition.left()) and is_attribute(condition.right()):
-        yield number_of(condition.left()), number_of(condition.right())
 
 
 def _refuse_other_windows(upper: Any, lower: Iterable[Any]) -> None:
