@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rekindle.channels.admission import AdmissionSizer
@@ -134,3 +136,15 @@ def test_the_least_time_that_may_still_come_is_that_of_the_first_file_with_a_tim
     timed = [FrozenFile(path=f"file:///{number}", size=10, first_ms=number * 10 or None) for number in range(5)]
     shared = Splits(JobStorage(MemoryStore(), "job"), FOLDER, 1, timed, 1, None, by_time)
     assert [shared.unread_from_ms(0, read) for read in range(1, 6)] == expected
+
+
+def test_times_that_are_ignored_tell_nothing_and_leave_the_files_where_they_are() -> None:
+    timed = [replace(file, first_ms=10 * number) for number, file in enumerate(FILES)]
+    shared = Splits(JobStorage(MemoryStore(), "job"), FOLDER, 1, timed, 1, None, by_time=True)
+    assert shared.by_time
+
+    shared.ignore_times()
+
+    assert not shared.by_time
+    assert shared.unread_from_ms(0, 1) is None
+    assert shared.given_to(0) == timed

@@ -91,6 +91,15 @@ class Splits:
             firsts = (self._files[split].first_ms for split in self._enumerator.ahead(subtask, read))
             return next((first_ms for first_ms in firsts if first_ms is not None), None)
 
+    @property
+    def by_time(self) -> bool:
+        """True if the order of the files tells the least event time that is unread."""
+        return self._by_time
+
+    def ignore_times(self) -> None:
+        """Take the files for in any order from now on, although they are listed by their times."""
+        self._by_time = False
+
     def unread(self, read: Mapping[int, int]) -> Ranges:
         """Return what is left where each subtask has read so many of its own."""
         with self._lock:

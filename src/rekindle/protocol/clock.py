@@ -129,7 +129,7 @@ class SourceInput:
     #: True if everything of it was read
     ended: bool = False
     #: lowest event time of the rows not read yet, ms since the epoch; None: not known, as for a source that is in no
-    #: order or has no end
+    #: order or has no end, or not to be followed, as the query makes older rows of them
     unread_from_ms: int | None = None
     #: watermark that Spark keeps of its rows, ms since the epoch; None: there is none yet
     own_ms: int | None = None

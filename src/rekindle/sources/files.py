@@ -64,9 +64,10 @@ class Files:
             where they name no zone), ``recursiveFileLookup`` and ``basePath`` apply when the files are listed.
         transform: DataFrame → DataFrame, runs below the watermark: parse the event time and filter early here.
         ordered: None: Parquet files are read in the order of their least event times, and the watermark follows what is
-            not read yet, where every file has statistics of that column and `transform` does not compute it; others are
-            read in any order. ``"statistics"``: the same, and what cannot be is refused. True: the files, in the order
-            of their paths, are in the order of event time. False: they are in no order.
+            not read yet, where every file has statistics of that column, `transform` does not compute it, and the tasks
+            make no older rows; others are read in any order. ``"statistics"``: the same, and what cannot be is refused.
+            True: the files, in the order of their paths, are in the order of event time, and such tasks are refused.
+            False: they are in no order.
 
     Raises:
         DefinitionError: ``FORMAT_UNKNOWN``, ``FILES_OPTION_REFUSED``, ``FILES_SCHEME_UNSUPPORTED``,

@@ -48,6 +48,7 @@ from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
+from rekindle.spark.streaming.orders import Orders
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between
@@ -101,6 +102,9 @@ class _Bench:
         frame = build_task(task, self._of.definition.functions[task.uid], inputs)
         if writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
+        orders = Orders(self._of.graph, self._of.definition.sources, {})
+        orders.look(task, frame, inputs)
+        orders.settle()
         changes, lines, moved = [], None, False
         numbers = Numbers(
             count=len(readers_of(frame)),
@@ -137,7 +141,7 @@ class _Bench:
             producer = self._of.graph.task(uid)
             return build_channel(
                 self._spark, self._scratch, folder, producer, self._outputs[uid], {},
-                logs=self._scratch.store, index=index, position=position, sizer=sizer,
+                logs=self._scratch.store, index=index, position=position, sizer=sizer, finite=False,
             )  # fmt: skip
         if uid not in self._frozen:
             self._frozen[uid] = self._of.frozen(uid) or self._list(spec)

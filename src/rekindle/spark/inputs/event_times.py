@@ -1,9 +1,11 @@
 """The event times that a batch has met: rows that Spark dropped as late, and how far each input has come.
 
 Spark counts what its stateful operators drop, not where it came from. Rows of a stream are as late as its user
-allowed; a bounded input's must not be. In a task of bounded inputs alone any such row fails the batch. Beside a stream,
-an input whose files are in order tells the least event time it has read: where that is not after the watermark,
-they are not in the order that was promised, and the rows dropped may be its own.
+allowed; a bounded input's must not be. In a task whose rows all come from bounded sources any such row fails the batch.
+Beside a stream, an input whose files are in order tells the least event time it has read: where that is not after the
+watermark, they are not in the order that was promised, and the rows dropped may be its own. An input that is read in
+any order lets the watermark stand until it has ended: if there is one, an earlier start has read in the order of time
+what the plan does not allow it for.
 
 Where an input may be idle, the others tell the greatest: Spark keeps the watermark of each to itself.
 """
@@ -57,7 +59,8 @@ def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], wa
     if execution is None:
         return
     dropped = _dropped(execution.executedPlan())
-    if dropped and (all(item.bounded for item in inputs) or _are_out_of_order(spark, inputs, watermark_ms)):
+    lost = all(item.finite for item in inputs) or any(item.order_ignored and not item.ended for item in inputs)
+    if dropped and (lost or _are_out_of_order(spark, inputs, watermark_ms)):
         raise InputError("ROWS_DROPPED_AS_LATE", task=task, rows=dropped, batch=batch)
 
 

@@ -90,6 +90,7 @@ def build_input(
     return Input(
         uid=source.uid,
         bounded=source.bounded,
+        finite=source.bounded,
         follows=source.follows,
         event_time=source.event_time,
         frame=data,
@@ -117,6 +118,7 @@ def build_channel(
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
+    finite: bool,
 ) -> Input:
     """Open a channel where `position` says it was read up to, and make its DataFrame. Admits nothing yet.
 
@@ -124,6 +126,7 @@ def build_channel(
         task: who writes it.
         schema: the columns of that.
         producers: those of its subtasks that write for this reader.
+        finite: all that it reads comes from bounded sources.
         logs: where Spark reads the logs of inboxes (`shown_logs`).
     """
     uid, event_time = task.uid, task.event_time
@@ -139,6 +142,7 @@ def build_channel(
     return Input(
         uid=uid,
         event_time=event_time,
+        finite=finite,
         producers=producers,
         frame=data,
         position=position,

@@ -25,6 +25,10 @@ class Input:
     position: InputPosition
     #: True for a source that ends by itself
     bounded: bool = False
+    #: True if all of its rows come from bounded sources, through whichever tasks: none may be lost
+    finite: bool = False
+    #: True if its files are in the order of time, and it is read in any order: an earlier start may not have done so
+    order_ignored: bool = False
     #: uid of the input that has to end before it is read; None: none has
     follows: str | None = None
     #: name of its event-time column

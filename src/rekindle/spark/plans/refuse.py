@@ -27,7 +27,7 @@ _AGGREGATE = re.compile(r" *~Aggregate ")
 _STREAMING = re.compile(r" *~(\w+)")
 """A node of a plan that Spark runs on a stream."""
 
-_STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Window|.*WithState.*|TransformWith.*")
+STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Window|.*WithState.*|TransformWith.*")
 """Nodes that look at more than one row; and joins of two streams."""
 
 
@@ -152,7 +152,7 @@ def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
         below = list(nodes_below(tree, index))
         children = [one for one in below if depth(one) == depth(below[0])]
         joins = name == "Join" and len(children) > 1 and all(_STREAMING.match(child) for child in children)
-        if joins or _STATEFUL.fullmatch(name):
+        if joins or STATEFUL.fullmatch(name):
             reason = f"it keeps state over its rows ({name})"
             raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)
 

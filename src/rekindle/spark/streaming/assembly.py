@@ -18,6 +18,7 @@ from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.queries import settle_query
+from rekindle.graph.time_order import is_finite
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
@@ -34,8 +35,10 @@ from rekindle.spark.plans.description import description_of
 from rekindle.spark.plans.plan import build_task, files_too_old_ms, lists_files, refuse_moved_sources
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.prelude.choosing import prelude_of
+from rekindle.spark.prelude.history import HistoryPrelude
 from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.streaming.orders import Orders
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
@@ -83,6 +86,7 @@ class Assembly:
             for task in run.graph.tasks
         }
         self.custom = custom_splits(run, lineage)
+        self._orders = Orders(run.graph, run.definition.sources, self.splits)
 
     def runners(self) -> dict[SubtaskId, SparkTask]:
         """Build every subtask of the job, those that have ended too; raise what building their plans raises."""
@@ -93,6 +97,7 @@ class Assembly:
             ended = [one.subtask for one in subtasks if self._of.ends.of(self._of.folder(one)) is not None]
             siblings = Siblings(task.parallelism, ended)
             found |= {subtask: self._subtask(task, subtask, siblings) for subtask in subtasks}
+        self._orders.settle()
         return found
 
     def read(self, subtask: SubtaskId, record: BatchRecord | None) -> dict[SubtaskId, int]:
@@ -148,6 +153,8 @@ class Assembly:
                 self._of, self._spark, task, place, frame, inputs,
                 described=described, last=record.batch if record else -1,
             )  # fmt: skip
+            # After a prelude the stream drops rows of the history that were computed.
+            self._orders.look(task, frame, () if isinstance(prelude, HistoryPrelude) else inputs)
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
@@ -228,6 +235,7 @@ class Assembly:
             index=index,
             position=position,
             sizer=sizer,
+            finite=is_finite(self._of.graph, self._of.graph.task(uid)),
         )
 
     def _producers(self, subtask: SubtaskId, uid: str) -> dict[int, Producer]:

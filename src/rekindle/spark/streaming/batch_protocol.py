@@ -221,7 +221,7 @@ class BatchProtocol(Batches):
             if item.feed is not None:
                 _check_files(item, item.feed.outstanding)
         self._prelude.refuse_changed_files()
-        if offsets.batch_watermark_ms > 0 and any(item.bounded for item in self._inputs):
+        if offsets.batch_watermark_ms > 0 and any(item.finite for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 
     def _positions(self, offsets: Offsets) -> dict[str, InputPosition]:
