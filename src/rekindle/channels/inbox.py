@@ -93,6 +93,11 @@ class Inbox:
         self._index = index
         self._copies = None if logs is store else logs
 
+    @property
+    def place(self) -> str:
+        """The folder, as Spark takes it, that a query reads."""
+        return (self._copies or self._store).spark_path(self._folder)
+
     def open(self) -> None:
         """Make the inbox readable while it is empty. To be called before a query on it starts; again is harmless.
 

@@ -67,6 +67,11 @@ def _read(whole: Any) -> Iterator[PlanNode]:
         left += [(child, depth + 1) for child in reversed(below)]
 
 
+def file_source(place: str) -> str:
+    """Return Spark's name of a source that reads the files of a folder, which the plan's text has too."""
+    return f"FileSource[{place}]"
+
+
 def below(plan: Sequence[PlanNode], index: int) -> range:
     """Return the numbers of the nodes below one."""
     end = next((at for at in range(index + 1, len(plan)) if plan[at].depth <= plan[index].depth), len(plan))

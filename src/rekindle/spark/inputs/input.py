@@ -37,6 +37,8 @@ class Input:
     producers: Mapping[int, Producer] = field(default_factory=dict)
     #: reads a custom source into its feed; None where it is none
     reading: SplitReading | None = None
+    #: the folder, as Spark takes it, of its inbox; empty where it has none
+    place: str = ""
     #: feeds a bounded or custom source, or a channel; None where Spark reads the source itself
     feed: Feed | None = None
     #: True if its files must be those that were listed, and not others in their places

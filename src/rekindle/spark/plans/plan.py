@@ -22,7 +22,7 @@ from rekindle.session.failures import brief
 from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
-from rekindle.spark.plan_text import nodes, tree
+from rekindle.spark.plan_text import file_source, nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
 from rekindle.spark.plans.session_filters import refuse_session_filters
 
@@ -56,8 +56,8 @@ def _number_sources(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> No
         if item.feed is None:
             item.spark_sources = _sources_of(item, frame)
         else:
-            item.spark_sources = _ending(names, f"/inbox/{item.uid}]")
-        item.mark_sources = _ending(names, f"/marks/{item.uid}]")
+            item.spark_sources = _reading(names, item.place)
+        item.mark_sources = () if item.marks is None else _reading(names, item.marks.inbox.place)
         if not item.spark_sources:
             raise DefinitionError("INPUT_IGNORED", task=task.uid, input=item.uid)
 
@@ -88,8 +88,9 @@ def _is_moved(item: Input) -> bool:
     return bool(item.position.sources) and before != (item.spark_sources, item.mark_sources)
 
 
-def _ending(names: Sequence[str], end: str) -> tuple[int, ...]:
-    return tuple(number for number, name in enumerate(names) if name.endswith(end))
+def _reading(names: Sequence[str], place: str) -> tuple[int, ...]:
+    """Return the numbers of the sources that read a folder: its whole path, for a user's may end like one of ours."""
+    return tuple(number for number, name in enumerate(names) if name == file_source(place))
 
 
 def another(frame: DataFrame) -> DataFrame:
@@ -145,8 +146,8 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
     Spark numbers its sources as they stand in the plan. A source that is used twice has two numbers; the first counts.
     """
     readers = [_reader(whole.sparkSession, leaf) for leaf in _streaming_leaves(whole)]
-    marks = f"/marks/{stream.uid}]"
-    its_own = [leaf for leaf in _streaming_leaves(stream.frame) if not leaf.sourceName().endswith(marks)]
+    marks = None if stream.marks is None else file_source(stream.marks.inbox.place)
+    its_own = [leaf for leaf in _streaming_leaves(stream.frame) if leaf.sourceName() != marks]
     wanted = dict.fromkeys(_reader(whole.sparkSession, leaf) for leaf in its_own)
     return tuple(readers.index(reader) for reader in wanted if reader in readers)
 
@@ -196,7 +197,7 @@ def shares_a_source(frame: DataFrame) -> bool:
 
 def is_mark(reader: SourceReader, inputs: Iterable[Input]) -> bool:
     """Return True if a source of a plan reads the watermark rows of one of its inputs."""
-    return any(reader.place.endswith(f"/marks/{item.uid}") for item in inputs)
+    return any(item.marks is not None and reader.place == item.marks.inbox.place for item in inputs)
 
 
 def _described(leaf: Any) -> SourceReader:

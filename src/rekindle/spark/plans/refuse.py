@@ -14,7 +14,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.session.failures import brief
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
-from rekindle.spark.plan_text import PlanNode, below, depth, nodes, nodes_below, tree
+from rekindle.spark.plan_text import PlanNode, below, depth, file_source, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
 """The module with which the workers of a transformWithState in Python talk to Spark; without it they die silently."""
@@ -92,13 +92,14 @@ def _refuse_second_watermark(task: Task, plan: Sequence[str], inputs: Sequence[I
 
 
 def _refuse_unending_state(task: Task, plan: Sequence[str], inputs: Sequence[Input]) -> None:
-    timeless = [item.uid for item in inputs if item.bounded and item.event_time is None]
+    untimed = [item for item in inputs if item.bounded and item.event_time is None]
+    timeless = [(item.uid, file_source(item.place)) for item in untimed]
     for index, line in enumerate(plan):
         if task.output_mode != "append" or not _AGGREGATE.match(line):
             continue
         for line_below in nodes_below(plan, index):
-            for uid in timeless:
-                if f"/inbox/{uid}]" in line_below:
+            for uid, reading in timeless:
+                if reading in line_below:
                     raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
     if any("~DeduplicateWithinWatermark" in line for line in plan):
         for item in inputs:
