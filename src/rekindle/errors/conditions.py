@@ -230,7 +230,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         QUERY_REFUSED=(
             "Spark refuses the plan of task {task!r}: {reason}",
-            "Change the task's function or its output_mode; nothing was run.",
+            "Change the task's function or its output_mode; no batch of this plan was run.",
         ),
         TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Fix the task's function; nothing was run."),
         SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Fix the source; nothing was run."),

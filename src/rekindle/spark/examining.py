@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.splits import Splits
-from rekindle.errors import DefinitionError, JobError, RekindleError, RestoreError
+from rekindle.errors import JobError, RekindleError, RestoreError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.prelude import why_streamed
 from rekindle.graph.queries import settle_query
@@ -48,6 +48,7 @@ from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
+from rekindle.spark.query.refused import query_refused, refusal
 from rekindle.spark.streaming.orders import Orders
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
@@ -202,14 +203,14 @@ class _Bench:
             with started_with(session, settings):
                 query = writer.trigger(once=True).start()
         except PySparkException as error:
-            raise DefinitionError("QUERY_REFUSED", task=task.uid, reason=brief(error)) from error
+            raise query_refused(task.uid, error) from error
         try:
             if continues:
                 query.awaitTermination()
         except PySparkException as error:
             if planned.is_set():
                 return
-            known = translate(error, lambda _: None)
+            known = refusal(task.uid, error) or translate(error, lambda _: None)
             raise known or JobError("QUERY_DIED", task=task.uid, reason=brief(error)) from error
         finally:
             # One that begins was only to be accepted: what its sources have is not looked at.

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rekindle.errors import DefinitionError, JobError
+from rekindle.errors import JobError
 from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
 from rekindle.session.failures import brief
@@ -32,6 +32,7 @@ from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.passing import has_found_nothing, raise_watermark
 from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
+from rekindle.spark.query.refused import query_refused, refusal
 from rekindle.spark.query.rows_read import RowsRead, last_batch, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.storage.port import Store
@@ -147,7 +148,7 @@ class Query:
             with started_with(session, settings):
                 query = writer.start()
         except PySparkException as error:
-            raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
+            raise query_refused(self._subtask.task, error) from error
         self._query, self._run_id = query, str(query.runId)
         if hold_after is not None and hold_after < 0:
             self.expect_end()  # its first batch ends it
@@ -206,7 +207,7 @@ class Query:
     def run_to(self, batch: int) -> Mapping[str, Any]:
         """Run the query to `batch` and stop after it; return Spark's report on that batch, empty if none came.
 
-        Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
+        Raises what a batch raised; ``QUERY_DIED``, ``QUERY_REFUSED`` where Spark itself failed.
         """
         # Where the session leaves it out, 0 rows are reported, and a flush would take its state for empty.
         self.start(hold_after=batch, counts_state=True)
@@ -242,7 +243,7 @@ class Query:
         return passed
 
     def _raise_what_spark_died_of(self) -> None:
-        """Raise ``QUERY_DIED`` if Spark failed before or after its batch; not where the query runs, or was held."""
+        """Raise ``QUERY_DIED``, ``QUERY_REFUSED`` if Spark failed outside its batch; not where it runs, or was held."""
         query = self._query
         has_died = query is not None and not is_active(query) and not self._batches.held
         error: Any = query.exception() if query is not None and has_died else None
@@ -250,7 +251,8 @@ class Query:
             # PySpark keeps no more than the text of what this method returns.
             error._origin = query._jsq.exception().get()
             self.expect_end()
-            raise JobError("QUERY_DIED", task=self._subtask.task, reason=brief(error)) from error
+            task = self._subtask.task
+            raise refusal(task, error) or JobError("QUERY_DIED", task=task, reason=brief(error)) from error
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds, or the query is over."""
@@ -265,9 +267,7 @@ class Query:
         return report if self._counts_state else without_state_rows(report)
 
     def _fetch_report(self) -> Mapping[str, Any]:
-        if self._query is None or self._polling is None:
-            return {}
-        return self._polling.fetch_report(self._query)
+        return {} if self._query is None or self._polling is None else self._polling.fetch_report(self._query)
 
     def interrupt(self) -> None:
         """Stop the query now, whatever it does, and wait for nothing; it is never started again."""
@@ -295,6 +295,6 @@ class Query:
         except BaseException as error:  # whatever it is: this thread never ends silently
             reason = error
         if run_id not in self._expected and not self._batches.held:
-            self._died(self._batches.failure or reason)
+            self._died(self._batches.failure or refusal(self._subtask.task, reason) or reason)
         if not is_active(query):
             calls.close()
