@@ -49,6 +49,23 @@ def test_a_state_is_flushed_until_nothing_more_can_come(
     assert (flushed.rounds, flushed.complete, flushed.left) == (len(reports), True, left)
 
 
+@pytest.mark.parametrize(
+    ("operator", "waiting"),
+    [
+        pytest.param(QUIET, 0, id="state without timers waits for nothing"),
+        pytest.param(
+            {**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 2}}, 2, id="a timer of two groups"
+        ),
+        pytest.param({**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 6}}, 3, id="three timers of two"),
+        pytest.param({"operatorName": "applyInPandasWithState", "numRowsTotal": 4}, 4, id="groups with time-outs"),
+        pytest.param(KEPT, 0, id="a join has no timers"),
+    ],
+)
+def test_what_may_wait_for_a_timer_is_counted(tmp_path: Path, operator: Mapping[str, Any], waiting: int) -> None:
+    query = Planted(tmp_path, [report(operator)] * 2)
+    assert flush(query.store, "p", query.run, max_rounds=10).waiting == waiting
+
+
 def test_a_round_that_an_earlier_run_has_planted_counts_as_it_was_planted(tmp_path: Path) -> None:
     query = Planted(tmp_path, [report(KEPT), report(KEPT)])
     query.plan(1, END)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from rekindle.spark.plans.leftovers import Leftovers, leftovers_of
+from rekindle.spark.plans.leftovers import Leftovers, leftovers_of, waits_for_the_clock
 
 Frame = Any
 
@@ -29,9 +29,9 @@ def _sessions(left: Frame, _right: Frame) -> Frame:
     return left.groupBy(F.session_window("ts", "5 minutes"), "k").count()
 
 
-def _own(left: Frame, _right: Frame) -> Frame:
+def _own(left: Frame, _right: Frame, timeout: str = "EventTimeTimeout") -> Frame:
     return left.groupBy("k").applyInPandasWithState(
-        lambda _key, _frames, _state: iter(()), "k string", "n int", "append", "EventTimeTimeout"
+        lambda _key, _frames, _state: iter(()), "k string", "n int", "append", timeout
     )
 
 
@@ -115,6 +115,12 @@ def test_a_table_beside_a_stream_has_no_say(spark: Any) -> None:
     left, right = _streams(spark)
     assert leftovers_of(_beside_a_table(left, right)) is Leftovers.SPARKS_OWN
     assert leftovers_of(left.join(left.sparkSession.range(3).groupBy("id").count(), F.expr("k = id"))) is Leftovers.NONE
+
+
+def test_time_outs_of_processing_time_wait_for_the_clock(spark: Any) -> None:
+    left, right = _streams(spark)
+    modes = ("ProcessingTimeTimeout", "EventTimeTimeout", "NoTimeout")
+    assert [waits_for_the_clock(_own(left, right, mode)) for mode in modes] == [True, False, False]
 
 
 @pytest.mark.since("3.5")

@@ -30,6 +30,9 @@ _NEVER_EMITS = re.compile(
 _USERS_OWN = re.compile(r"\w*WithState\w*")
 """Nodes whose rows a user's code makes, from timers too."""
 
+_BY_THE_CLOCK = re.compile(r"\w*WithState\w* .*, ProcessingTime(?:Timeout)?(?:,|$)")
+"""Such a node whose timers, or time-outs, are of processing time."""
+
 
 class Leftovers(Enum):
     """The kinds of rows that may come out when time has passed for all of them."""
@@ -57,6 +60,11 @@ def leftovers_of(frame: DataFrame) -> Leftovers:
     if not emits:
         return Leftovers.NONE
     return Leftovers.SPARKS_OWN if keeps else Leftovers.WINDOWS
+
+
+def waits_for_the_clock(frame: DataFrame) -> bool:
+    """Return True if a query has timers of processing time, which no flush fires."""
+    return any(node.is_streaming and _BY_THE_CLOCK.match(node.text) for node in nodes(frame))
 
 
 def _is_of_windows(node: PlanNode) -> bool:

@@ -29,6 +29,12 @@ _HOLDING = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "symmetricHashJ
 _USERS_OWN = re.compile("transformWithState|GroupsWithState|InPandasWithState")
 """Operators in which a user's code may look at the watermark."""
 
+_PROCESSOR = re.compile("transformWithState")
+"""Those of them that keep their timers apart from their state."""
+
+_INTERNAL = "rocksdbNumInternalColFamiliesKeys"
+"""The figure that counts timers: each is kept by its group and by its time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
@@ -40,6 +46,8 @@ class Flushed:
     complete: bool
     #: rows that windows, sessions and joins still hold: an event time that is null, say, never ends
     left: int = 0
+    #: rows of users' own operators that may wait for something: groups, or timers where these are more
+    waiting: int = 0
 
 
 def flush(
@@ -74,7 +82,7 @@ def flush(
         empty, changed = _state_after(rows_out, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
         if empty or (not changed if users_own else watermark_ms >= BEYOND_TIME_MS):
-            return Flushed(done + 1, complete=True, left=_held(operators))
+            return Flushed(done + 1, complete=True, left=_held(operators), waiting=_waiting(operators))
         if not users_own:
             aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
@@ -82,6 +90,16 @@ def flush(
 
 def _held(operators: Any) -> int:
     return sum(int(each["numRowsTotal"]) for each in operators if each["operatorName"] in _HOLDING)
+
+
+def _waiting(operators: Any) -> int:
+    """Return how many rows may wait for a timer: groups with time-outs, and processors that still have timers."""
+    found = 0
+    for each in operators:
+        groups, timers = int(each["numRowsTotal"]), int(each.get("customMetrics", {}).get(_INTERNAL, 0)) // 2
+        if _USERS_OWN.search(each["operatorName"]) and (timers or not _PROCESSOR.search(each["operatorName"])):
+            found += max(groups, timers)
+    return found
 
 
 def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
@@ -96,6 +114,6 @@ def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
         return sum(map(int, found))
 
     # Timers are rows of their own, which Spark counts apart.
-    empty = total("numRowsTotal", "rocksdbNumInternalColFamiliesKeys") == 0
+    empty = total("numRowsTotal", _INTERNAL) == 0
     changed = total("numRowsUpdated", "numRowsRemoved", "numExpiredTimers", "numRegisteredTimers")
     return empty, bool(changed or rows_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rekindle.channels.feed import FileFeed
@@ -11,7 +12,7 @@ from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.intake import Intake
-from rekindle.spark.plans.leftovers import Leftovers, leftovers_of
+from rekindle.spark.plans.leftovers import Leftovers, leftovers_of, waits_for_the_clock
 from rekindle.spark.query.flush import BEYOND_TIME_MS, END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.query import Query
@@ -67,7 +68,8 @@ def flush_state(
         return record.rows_out, report
 
     first_ms = END_OF_TIME_MS if leftovers is Leftovers.USERS_OWN else BEYOND_TIME_MS
-    return flush(storage.store, progress_dir, run_planted, max_rounds, first_ms)
+    flushed = flush(storage.store, progress_dir, run_planted, max_rounds, first_ms)
+    return flushed if waits_for_the_clock(parts.frame) else replace(flushed, waiting=0)
 
 
 def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None:
@@ -112,8 +114,13 @@ def _on_unread(inputs: Iterable[Input]) -> Sequence[str]:
 
 def _on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
     """Say what a flush has left in the state."""
+    notes = []
     if flushed.left and task.output_mode == "append":
-        return [f"{task.uid}: {flushed.left} rows stay in its state forever (no event time, or no time bound)"]
-    if flushed.complete:
-        return []
-    return [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]
+        notes += [f"{task.uid}: {flushed.left} rows stay in its state forever (no event time, or no time bound)"]
+    if flushed.waiting:
+        notes += [
+            f"{task.uid}: {flushed.waiting} rows stay in its state (timers of processing time do not fire at the end)"
+        ]
+    if not flushed.complete:
+        notes += [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]
+    return notes

@@ -1,0 +1,53 @@
+"""Timers and time-outs of processing time: no flush fires them, so the end of a job says what waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from tests.jobs.kit import World, committed, rows
+
+
+def groups(keyed: Any) -> Any:
+    def keep(key: Any, frames: Any, state: Any) -> Any:
+        state.update((sum(len(frame) for frame in frames),))
+        state.setTimeoutDuration(3_600_000)
+        return iter(())
+
+    return keyed.applyInPandasWithState(keep, "k string", "n long", "append", "ProcessingTimeTimeout")
+
+
+def timers(keyed: Any) -> Any:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Waiting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 3_600_000)
+            return iter(())
+
+        def close(self) -> None:
+            pass
+
+    return keyed.transformWithStateInPandas(Waiting(), "k string", "Append", "ProcessingTime")
+
+
+@pytest.mark.parametrize("waiting", [groups, pytest.param(timers, marks=pytest.mark.since("4.0"))])
+def test_what_waits_for_a_timer_of_processing_time_is_in_the_notes(
+    spark: SparkSession, world: World, waiting: Any
+) -> None:
+    world.add_history(rows(0, 9, "abc"))
+    job = rk.Job("waiting")
+    history = job.source("history", world.files())
+    job.sink("out", job.task(history, uid="work")(lambda rows: waiting(rows.groupBy("k"))), rk.sinks.Parquet(world.out))
+
+    result = job.start(spark, storage=world.storage, config={"state.partitions": "1"}).wait()
+
+    assert result.state == "FINISHED" and committed(world.out) == []
+    note = "work: 3 rows stay in its state (timers of processing time do not fire at the end)"
+    assert result.notes == (note,)
