@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -19,6 +19,12 @@ from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
+
+_UTF8 = (
+    "(?i)%(?:C[2-9A-F]|D[0-9A-F]|E0%[AB][0-9A-F]|ED%[89][0-9A-F]|E[1-9A-CEF]%[89AB][0-9A-F]|F0%[9AB][0-9A-F]%[89AB][0-9A-F]"
+    "|F[1-3]%[89AB][0-9A-F]%[89AB][0-9A-F]|F4%8[0-9A-F]%[89AB][0-9A-F])%[89AB][0-9A-F]"
+)
+"""The code of a letter in UTF-8, of two to four bytes; of the form Unicode gives it."""
 
 
 def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
@@ -59,9 +65,13 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
     files = spec if isinstance(spec, Files) else Files("", format="parquet")
     reader = reader.format(files.format).schema(stored).options(**files.spark_options)
     frame: DataFrame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
-    for name, spelled in columns.items():
-        frame = frame.withColumn(name, _partition_value(spelled).cast(schema[name].dataType))
     if columns:
+        # The hidden column, where the data has one of this name too.
+        hidden = Column(frame._jdf.metadataColumn("_metadata"))  # PySpark 3.5 has no method for it
+        path = _percent_decoded(hidden["file_path"])
+        zone = next((zone for option, zone in files.spark_options.items() if option.lower() == "timezone"), None)
+        values = {name: _partition_value(path, spelled) for name, spelled in columns.items()}
+        frame = frame.withColumns({name: _typed(raw, schema[name].dataType, zone) for name, raw in values.items()})
         frame = frame.select(*[F.col(quoted(field.name)) for field in schema])
     return frame if files.transform is None else files.transform(frame)
 
@@ -72,12 +82,32 @@ def _field_of(schema: T.StructType, folder: str) -> T.StructField:
     return next((field for field in fields if field.name == folder), fields[0])
 
 
-def _partition_value(name: str) -> Any:
-    """Return the value of ``name=…`` in the file's path, encoded once as a URI and once by what made the folder."""
-    path = _percent_decoded(F.col("_metadata.file_path"))
+def _partition_value(path: Any, name: str) -> Any:
+    """Return the value of ``name=…`` in the file's path, as what made the folder had it before it was encoded."""
     spelled = "".join(f"(?:{re.escape(letter)}|(?i:%{ord(letter):02x}))" for letter in name)
-    raw = _percent_decoded(F.regexp_extract(path, f"^.*/{spelled}=([^/]*)/", 1))
-    return F.when(raw != F.lit("__HIVE_DEFAULT_PARTITION__"), raw)
+    raw = F.regexp_extract(path, f"^.*/{spelled}=([^/]*)/", 1)
+    value = _percent_decoded(F.when(_is_utf8(raw), raw).otherwise(_as_utf8(raw)))
+    return F.when(value != F.lit("__HIVE_DEFAULT_PARTITION__"), value)
+
+
+def _typed(raw: Any, kind: T.DataType, zone: str | None) -> Any:
+    """Return the value of a folder in the type of its column; a time that names no zone is in the reader's."""
+    if zone is None or not isinstance(kind, T.TimestampType):
+        return raw.cast(kind)
+    row = F.to_json(F.struct(raw.alias("at")))
+    # Null is what is no time: the cast says so, or makes null of it, as the session is set.
+    return F.coalesce(F.from_json(row, "at timestamp_ltz", {"timeZone": zone})["at"], raw.cast(kind))
+
+
+def _is_utf8(raw: Any) -> Any:
+    return ~F.regexp_replace(raw, _UTF8, "_").rlike("%[89A-Fa-f][0-9A-Fa-f]")
+
+
+def _as_utf8(raw: Any) -> Any:
+    """Encode what is not UTF-8 as Spark understands it: each code from 80 to FF is a letter of Latin-1."""
+    for first, second in ("Cc", "8"), ("Dd", "9"), ("Ee", "A"), ("Ff", "B"):
+        raw = F.regexp_replace(raw, f"%[{first}]([0-9A-Fa-f])", f"%C3%{second}$1")
+    return F.regexp_replace(raw, "(?<!%C3)%([89AaBb][0-9A-Fa-f])", "%C2%$1")
 
 
 def _percent_decoded(text: Any) -> Any:
