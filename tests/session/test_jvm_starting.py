@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import logging
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -58,9 +59,13 @@ def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interr
         until(Path("processes").exists)
         _thread.interrupt_main()
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        jvm.start_jvm({}, "interrupted")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests may ignore it
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            jvm.start_jvm({}, "interrupted")
+    finally:
+        signal.signal(signal.SIGINT, before)
     processes = [int(one) for one in Path("processes").read_text().split()]
     assert len(processes) == 2
     until(lambda: not any(map(lives, processes)))

@@ -531,6 +531,7 @@ class World:
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "description_of", _nothing),
             (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),
+            (rekindle.spark.streaming.flushing, "waits_for_the_clock", _nothing),
             (assembly, "files_too_old_ms", _nothing),
             (assembly, "lists_files", _nothing),
             (assembly, "settle_query", lambda *_: ()),
@@ -620,8 +621,9 @@ class World:
             for uid in times
         }
 
-    def _refuse_late_rows(self, *_: Any) -> None:
-        assert not self.engine.late, f"dropped as late: {self.engine.late}"
+    def _refuse_late_rows(self, _: Any, __: Any, inputs: Sequence[Any], *___: Any) -> None:
+        if any(item.bounded for item in inputs) or all(item.finite for item in inputs):
+            assert not self.engine.late, f"dropped as late: {self.engine.late}"
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 

@@ -33,7 +33,8 @@ class FakeSink(TwoPhaseSink):
         self.staged: dict[str, list[Any]] = {}
         self.committed: dict[str, list[Any]] = {}
         self.permits: list[int] = []
-        self._newest: int | None = None
+        #: job → its newest checkpoint
+        self._newest: dict[str, int] = {}
         self.before: dict[str, Callable[[], None]] = {}
         self._job = self._sink = ""
         self._lock = threading.Lock()
@@ -71,11 +72,11 @@ class FakeSink(TwoPhaseSink):
                 if attempt not in self.staged:
                     raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=attempt)
                 self.committed[attempt] = self.staged.pop(attempt)
-        self._newest = max(permit.checkpoint, self._newest or 0)
+        self._newest[self._job] = max(permit.checkpoint, self._newest.get(self._job, 0))
 
     def newest_committed(self) -> int | None:
         """See `TwoPhaseSink`."""
-        return self._newest
+        return self._newest.get(self._job)
 
     def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
         """See `TwoPhaseSink`."""
