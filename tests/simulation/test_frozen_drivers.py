@@ -18,7 +18,7 @@ def test_a_life_full_of_drivers_that_wake_up_ends_well(seed: int) -> None:
 
 
 @pytest.mark.parametrize("file", ["/end.json", "/drain.json"])
-@pytest.mark.parametrize("seed", [*range(3), 267, 309])
+@pytest.mark.parametrize("seed", [*range(3), 267, 309, 312, 456])
 def test_a_life_in_which_drivers_wake_up_to_end_tasks_ends_well(seed: int, file: str) -> None:
     live(seed, freezes=file)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rekindle.progress.directory import Offsets, last_committed, last_planned, plant_due, read_offsets, unplant
 from rekindle.progress.plans import plan_again, put_back
-from rekindle.spark.query.flush import END_OF_TIME_MS
+from rekindle.spark.query.flush import BEYOND_TIME_MS, END_OF_TIME_MS
 from rekindle.spark.query.query import Query
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.port import Store
@@ -22,7 +22,8 @@ class PlannedBatches:
 
     Args:
         folder: what Spark keeps of the query.
-        may_be_flushed: whether it reads nothing more. Its watermark alone does not tell: a row may be of the year 9999.
+        may_be_flushed: whether it reads nothing more. A watermark of the year 9999 does not tell: a row may be of that
+            year. One beyond it does, and a driver that was overtaken as it drained may have planned that meanwhile.
     """
 
     def __init__(self, store: Store, folder: str, may_be_flushed: Callable[[], bool]) -> None:
@@ -101,7 +102,8 @@ class PlannedBatches:
         return any(self._is_flush(read_offsets(self._store, self._folder, one)) for one in batches)
 
     def _is_flush(self, offsets: Offsets) -> bool:
-        return offsets.batch_watermark_ms >= END_OF_TIME_MS and self._may_be_flushed()
+        watermark_ms = offsets.batch_watermark_ms
+        return watermark_ms >= BEYOND_TIME_MS or (watermark_ms >= END_OF_TIME_MS and self._may_be_flushed())
 
     def fixed_settings(self) -> Mapping[str, Any]:
         """Return the settings that Spark wrote down when the query first ran, and goes by from then on."""
