@@ -244,7 +244,7 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
     handle = job.start(spark, storage=world.storage, config=FAIL_AT_ONCE)
     with pytest.raises(RekindleError) as lost:
         handle.checkpoint()
-    check(lost.value.to_json(), "SINK_STAGING_LOST", "earlier checkpoint")
+    check(lost.value.to_json(), "SINK_STAGING_LOST", "--rewind-sinks")
     assert handle.wait().error["code"] == "SINK_STAGING_LOST"
     for left in world.out.rglob("*.parquet"):
         assert ".rekindle" in left.parts, "nothing of that checkpoint is visible"
