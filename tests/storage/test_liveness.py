@@ -111,10 +111,12 @@ def test_in_another_container_of_the_same_host_name_a_pid_says_nothing() -> None
     assert is_alive(status_of(there, beat=6), status_of(there, beat=5)) is True
 
 
-def test_without_proc_the_pid_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_the_pid_alone_decides(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     def missing(*_, **__):
         raise FileNotFoundError
 
+    liveness._start_of.cache_clear()
+    request.addfinalizer(liveness._start_of.cache_clear)
     monkeypatch.setattr(liveness, "open", missing, raising=False)
     monkeypatch.setattr(os, "readlink", missing)
     here = this_process()

@@ -76,18 +76,20 @@ class Watch:
         """Return the same for a list of many jobs: where the heartbeat tells all, little else is read."""
         storage = self._documents(name)
         status = storage.status()
-        facts = self._by_its_heartbeat(storage, status) or self.known(name)
+        if status is not None and (well := self._by_its_heartbeat(storage, status)) is not None:
+            return well, Now(state=status.state, status=status)
+        facts = self.known(name)
         now = self.fresh(("glance", name, facts.identity), partial(facts.at_a_glance, status))
         if now.run is not None:  # all was read: the page of the job need not read it again
             now = self.fresh(("now", name, facts.identity), lambda: now)
         return facts, now
 
-    def _by_its_heartbeat(self, storage: CheckpointDocuments, status: Status | None) -> JobFacts | None:
+    def _by_its_heartbeat(self, storage: CheckpointDocuments, status: Status) -> JobFacts | None:
         """Return what is known of a job that a young heartbeat shows at work; None: its identity has to be read.
 
         A heartbeat that was written just after its job was deleted is soon an old one.
         """
-        if self.store.pace == 1 or status is None or not status.identity:
+        if self.store.pace == 1 or not status.identity:
             return None
         facts = self._of(storage, status.identity)
         if not facts.is_well(status):

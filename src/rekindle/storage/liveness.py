@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import lru_cache
 from typing import NamedTuple
 
 from rekindle.storage.documents.runs import Run
@@ -59,8 +60,13 @@ class Process(NamedTuple):
 def this_process() -> Process:
     """Return the process that calls this."""
     pid = os.getpid()
+    return Process(socket.gethostname(), pid, _start_of(pid))
+
+
+@lru_cache(maxsize=1)  # a list of many jobs asks for each, and a fork has another pid
+def _start_of(pid: int) -> str:
     _, ticks = _proc_stat(pid)
-    return Process(socket.gethostname(), pid, f"{_namespace()}/{ticks}" if ticks else "")
+    return f"{_namespace()}/{ticks}" if ticks else ""
 
 
 def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool | None:
