@@ -221,9 +221,9 @@ class Config:
         for key, value in _items("config", values or {}):
             setting = SETTINGS.get(key)
             if setting is None:
-                close = difflib.get_close_matches(str(key), SETTINGS, n=1)
+                close = difflib.get_close_matches(str(key), SETTINGS)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
-                raise ConfigError("KEY_UNKNOWN", key=key, hint=hint, settings=", ".join(SETTINGS))
+                raise ConfigError("KEY_UNKNOWN", key=key, hint=hint, settings=", ".join(close or SETTINGS))
             parsed[setting.name] = setting.metadata["parse"](key, value)
         config = cls(**parsed)
         if config.checkpoint_max_concurrent != 1 and config.checkpoint_mode == "unaligned":

@@ -9,8 +9,10 @@ import pytest
 
 import rekindle as rk
 from rekindle.config import Config
+from rekindle.errors import SinkError
 from rekindle.start.description import describe
 from rekindle.storage.codec import encode
+from tests.runtime.kit import NEVER, World, ended
 
 
 def hashes(source: Any, sink: Any) -> tuple[str | None, str | None]:
@@ -39,6 +41,35 @@ def test_an_address_is_known_by_a_hash_wherever_the_job_is_started(
     monkeypatch.chdir(tmp_path)
     elsewhere = hashes(rk.Files("secret/in"), rk.sinks.Parquet("secret/out"))
     assert elsewhere[0] != here[0] and elsewhere[1] != here[1]
+
+
+def test_a_start_says_what_another_address_means_if_the_job_continues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    world.rows.available, world.rows.ended = 4, False
+    sink = world.sinks["out"]
+
+    def starts_with(place: str) -> str:
+        """Start, stop, and return what the start has said of addresses."""
+        caplog.clear()
+        sink.places = (place,)
+        handle = world.start(**NEVER)
+        handle.stop()
+        ended(handle)
+        return " ".join(one.getMessage() for one in caplog.records if "address" in one.getMessage())
+
+    def fails() -> None:
+        raise SinkError("SINK_TARGET_INVALID", sink="out", target="mistyped", reason="it is not there")
+
+    sink.places, sink.before["open"] = ("/mistyped",), fails
+    with pytest.raises(SinkError):
+        world.driver(**NEVER)
+    del sink.before["open"]
+    assert starts_with("/first") == "", "nothing was read or committed before"
+    assert starts_with("/first") == ""
+    said = starts_with("/second")
+    assert said == "The address of sink out is another than in the last run. What was committed stays at the old one."
 
 
 def test_of_what_is_no_address_nothing_is_known() -> None:

@@ -474,11 +474,9 @@ CONDITIONS: dict[str, Condition] = {
         ROWS_DROPPED_AS_LATE=(
             "Task {task!r}: Spark dropped {rows} rows of bounded inputs as late in batch {batch}.",
             (
-                "With Files(ordered=True) files overlap by more than watermark=. A task that this one reads puts out "
-                "rows that lag by more than its watermark=. Increase it, or leave ordered= or watermark= out. A "
-                "history may have been read in the order of time before the plan of its task was known not to allow "
-                "it. Then start the job under another name or in another storage. Else please report it: nothing may "
-                "be lost."
+                "Rows lag by more than watermark= says: that of a source with ordered=True, or of a task that this one "
+                "reads. Increase it, or leave it and ordered= out, and start the job under another name or in another "
+                "storage. If it has neither, please report it: nothing may be lost."
             ),
         ),
     ),

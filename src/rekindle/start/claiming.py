@@ -93,12 +93,11 @@ class Claiming:
     def _tell(self, decided: Decided) -> None:
         if decided.loss is not None:
             _LOG.warning("%s", decided.loss)
-        for name in other_addresses(decided.before, self._description) if decided.before is not None else ():
-            _LOG.warning(
-                "The address of %s is another than in the last run. Positions are kept, the list of a bounded source's "
-                "files too: what is at the new address is not read. What was committed stays where it is.",
-                name,
-            )
+        if decided.before is None or not decided.keeps_lists:
+            return
+        for name in other_addresses(decided.before, self._description):
+            stays = _STAYS[name.partition(" ")[0]]
+            _LOG.warning("The address of %s is another than in the last run. %s", name, stays)
 
     def _claimed(self, run: Run) -> bool:
         """Claim a run. Other starts in this process see that it has a driver as soon as it exists."""
@@ -145,6 +144,13 @@ class Claiming:
                 self._storage.fence.take_back(run.run)
         finally:
             drive_no_more(self._storage, run.run)
+
+
+_STAYS = {
+    "source": "Its list of files is kept: what is at the new address is not read.",
+    "sink": "What was committed stays at the old one.",
+}
+"""What a new address does not change."""
 
 
 def may_go_well(error: BaseException) -> bool:

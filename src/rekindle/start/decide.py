@@ -29,7 +29,7 @@ from rekindle.start.decided import Decided
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import find_loss
 from rekindle.start.permissions import Permissions
-from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
+from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume, StartFacts, resolve
 from rekindle.start.restore import refuse_other_lists
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import newest_checkpoint
@@ -154,7 +154,7 @@ class Decider:
             changes=tuple(changes),
             rewind=rewind,
             chains=chains,
-            has_read=facts.lineage is not None,
+            keeps_lists=facts.lineage is not None and not isinstance(decision, Fresh),
         )
         return replace(begun, loss=loss) if loss is not None and decision == loss.beginning else begun
 

@@ -34,8 +34,8 @@ class Decided:
     loss: Loss | None = None
     #: later commits of sinks that are taken back, or one that is given up; None: sinks are left as they are
     rewind: Rewind | None = None
-    #: False: every start of the job came to nothing, if there was one, so its lists of files count for nothing
-    has_read: bool = True
+    #: False: no start has read anything, or what was read counts for nothing, so that files are listed again
+    keeps_lists: bool = True
 
     @property
     def goes_back(self) -> bool:

@@ -41,7 +41,7 @@ from rekindle.start.permissions import Permissions
 from rekindle.start.places import refuse_patterns
 from rekindle.start.preview import preview
 from rekindle.start.previews import StartPreview
-from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
+from rekindle.start.resolve import AlreadyEnded, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.start.saved import examination
 from rekindle.start.started import job_started
@@ -188,7 +188,7 @@ class Launch:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         origin, decision = self._decided.origin, self._decided.decision
         open_sinks(sinks, storage, owner, run.run, sink_ahead=self._permissions.sink_ahead)
-        if isinstance(decision, Fresh) or not self._decided.has_read:
+        if not self._decided.keeps_lists:
             self._forget_lists(run)
         if origin is not None:
             numbers = self._numbers(engine)

@@ -24,6 +24,7 @@ class FakeSink(TwoPhaseSink):
         committed: attempt → its rows, visible.
         permits: the checkpoint of each call of ``commit``, repeated ones included.
         before: name of a method → called first; may raise, or hang.
+        places: its addresses.
     """
 
     kind: ClassVar[str] = "Fake"
@@ -36,6 +37,7 @@ class FakeSink(TwoPhaseSink):
         #: job → its newest checkpoint
         self._newest: dict[str, int] = {}
         self.before: dict[str, Callable[[], None]] = {}
+        self.places: tuple[str, ...] = ()
         self._job = self._sink = ""
         self._lock = threading.Lock()
 
@@ -44,6 +46,11 @@ class FakeSink(TwoPhaseSink):
         """Every committed row; one that was committed twice is there twice."""
         with self._lock:
             return [row for rows in self.committed.values() for row in rows]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """See `TwoPhaseSink`."""
+        return self.places
 
     def open(self, job: str, sink: str) -> None:
         """See `TwoPhaseSink`."""
