@@ -150,7 +150,7 @@ _STAYS = {
     "source": "Its list of files is kept: what is at the new address is not read.",
     "sink": "What was committed stays at the old one.",
 }
-"""What a new address does not change."""
+"""Kind → the things that a new address leaves as they are."""
 
 
 def may_go_well(error: BaseException) -> bool:
