@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -173,19 +175,24 @@ def test_sinks_go_back_to_a_checkpoint_that_is_named_and_to_nothing_else(command
     assert "[REWIND_TO_NOTHING]" in result.stderr
 
 
-def test_where_there_is_no_spark_all_else_is_looked_at(
-    command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_spark_cannot_be_started_all_else_is_looked_at_by_a_dry_run_too(
+    command: Command, job_file: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "rekindle.session.session", None)
-    result = command("check", str(job_file))
-    assert result.exit_code == 0, result.output
-    assert "The queries were not looked at: there is no PySpark" in result.stdout
-    assert "hourly  1         begins" in result.stdout
-
-
-def test_a_dry_run_says_the_same_and_runs_nothing(
-    command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "rekindle.session.session", None)
-    assert command("run", str(job_file), "--dry-run").stdout == command("check", str(job_file)).stdout
+    launcher = tmp_path / "spark" / "bin" / "spark-submit"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text("#!/bin/sh\nexit 1\n")
+    launcher.chmod(0o755)
+    rekindle = [sys.executable, "-m", "rekindle.cli"]
+    environment = {**os.environ, "SPARK_HOME": str(launcher.parent.parent), "REKINDLE_LOGS": str(tmp_path)}
+    said = []
+    for verb in (["check"], ["run", "--dry-run"]):
+        result = subprocess.run(
+            [*rekindle, *verb, str(job_file), "--storage", command.storage],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        said.append(result.stdout)
+    assert "The queries were not looked at: Spark could not be started" in said[0]
+    assert "hourly  1         begins" in said[0]
+    assert said[0] == said[1]
     assert not Path(command.storage).exists()

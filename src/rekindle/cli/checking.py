@@ -81,12 +81,10 @@ def show(
 def _with_queries(
     job: Job, arguments: Mapping[str, Any], spark_config: Mapping[str, str], without: StartPreview
 ) -> StartPreview:
-    try:
-        from rekindle.session.session import make_session
+    from rekindle.session.session import make_session
 
+    try:
         session = make_session(job.name, spark_config)
-    except ImportError as error:
-        return replace(without, unseen=f"there is no PySpark: {error}")
     except DefinitionError as error:
         if error.code != "SPARK_NOT_STARTED":
             raise
