@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.errors import ControlError, InputError, RekindleError, StorageError
+from rekindle.errors import ControlError, InputError, JobError, RekindleError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
@@ -391,6 +391,30 @@ def test_a_storage_that_refuses_writes_ends_the_driver_and_a_later_run_goes_on(w
         ended(handle)
 
     assert caught.value.code == refused
+    world.rows.available, world.rows.ended = 15, True
+    assert world.run(**OFTEN).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_what_no_one_has_foreseen_ends_the_driver_and_is_recorded_and_a_later_run_goes_on(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    world.store = store = Looked(world.location)
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+
+    def listed(folder: str) -> None:
+        if folder == layout.control(JOB):
+            store.listed = lambda folder: None
+            raise KeyError("no such luck")
+
+    store.listed = listed
+    with pytest.raises(JobError) as caught:
+        ended(handle)
+
+    assert caught.value.code == "DRIVER_FAILED" and isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.parameters == {"job": JOB, "reason": "KeyError: 'no such luck'"}
+    result = world.storage.result(1)
+    assert result is not None and (result.state, code(result.error)) == ("FAILED", "DRIVER_FAILED")
     world.rows.available, world.rows.ended = 15, True
     assert world.run(**OFTEN).state == "FINISHED"
     assert world.all_committed()

@@ -1091,6 +1091,13 @@ CONDITIONS: dict[str, Condition] = {
             "The start of job {job!r} failed: {reason}",
             "Fix the cause and start it again. See the traceback: {trace}.",
         ),
+        DRIVER_FAILED=(
+            "The driver of job {job!r} failed: {reason}",
+            (
+                "Fix the cause and run again: it resumes after its last recorded batches. See the traceback: rekindle "
+                "logs {job}."
+            ),
+        ),
         TASK_FAILED=(
             "Task {task!r} failed: {reason}",
             "Fix the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",

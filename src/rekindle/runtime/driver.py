@@ -92,18 +92,19 @@ class Driver:
 
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
+            StorageError: ``STORAGE_GONE``, or the storage refuses a write.
+            JobError: ``DRIVER_FAILED``: the loop has met what no one has foreseen.
         """
         try:
             self._feed(self._started)
             self._engine.watch(self._engine_died)
             self._loop()
         except BaseException as error:
-            if isinstance(error, Exception) and self._standing.is_gone():
-                gone = self._standing.gone()
-                self._give_up(gone)
-                raise gone from error
-            self._give_up(error)
-            raise
+            cause = self._standing.cause_of(error)
+            self._give_up(cause)
+            if cause is error:
+                raise
+            raise cause from error
         finally:
             self._engine.close()
             self._orders.close_all()

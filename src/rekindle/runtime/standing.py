@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.errors import StorageError
+from rekindle.errors import JobError, RekindleError, StorageError, one_line
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.trying import tried
 
@@ -47,3 +47,13 @@ class RunStanding:
         """Return the error for a deleted job."""
         uri = self._storage.store.location
         return StorageError("STORAGE_GONE", job=self._storage.job, uri=uri, run=self._run.run)
+
+    def cause_of(self, error: BaseException) -> BaseException:
+        """Return the error to report for one that has ended the run; what is no `Exception` is returned as it is."""
+        if not isinstance(error, Exception):
+            return error
+        if self.is_gone():
+            return self.gone()
+        if isinstance(error, RekindleError):
+            return error
+        return JobError("DRIVER_FAILED", job=self._storage.job, reason=one_line(error))
