@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -348,6 +349,8 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
     assert {name: code for name, (code, _) in found.items()} == {name: case[0] for name, case in cases.items()}
     assert "job.source(..., event_time='ts', watermark=...)" in found["own-watermark"][1]
     assert "no luck" in found["failing-batch"][1]
+    for name in ("no-frame-live", "bad-transform", "bad-task"):
+        assert re.search(r" \(line [1-9]\d*\) ", found[name][1]), found[name]
     assert "F.col('ntz').cast('timestamp')" in found["time-without-zone"][1]
     # Spark refuses some plans when the query starts.
     refused = job_of("refused", world, lambda frame: frame.orderBy("ts"), (files, timed))

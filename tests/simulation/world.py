@@ -538,7 +538,7 @@ class World:
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
-            (inputs, "made_by", lambda _, make: make()),
+            (inputs, "made_by", lambda _, make, *given: make(*given)),
             (inputs, "read_inbox", lambda _, logs, folder, *__: Frame((Leaf(path_of(logs.spark_path(folder))),))),
             (assembly, "shown_logs", self._shown_logs),
             (inputs, "watermarked", _watermarked),

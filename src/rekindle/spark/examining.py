@@ -158,8 +158,7 @@ class _Bench:
         """List the files of a source as a first start would; of rows that it would write, the columns."""
         source, uid = spec.spec, spec.source.uid
         if isinstance(source, Batch):
-            read = source.read
-            return FrozenFiles(source=uid, files=(), schema=made_by(uid, lambda: read(self._spark)).schema.jsonValue())
+            return FrozenFiles(source=uid, files=(), schema=made_by(uid, source.read, self._spark).schema.jsonValue())
         if isinstance(source, SplitSource):
             return FrozenFiles(source=uid, files=(), schema=columns_of(self._spark, uid, source).jsonValue())
         if isinstance(source, Files) and source.ordered is None:

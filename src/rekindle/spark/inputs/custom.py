@@ -14,7 +14,7 @@ from rekindle.channels.split_feed import SplitFeed
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext
 from rekindle.sources import SplitSource
-from rekindle.spark.inputs.reading import made_by
+from rekindle.spark.inputs.reading import building
 from rekindle.spark.inputs.split_reader import Reads, SplitReader
 from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage import read_layout
@@ -63,8 +63,7 @@ def columns_of(spark: SparkSession, uid: str, spec: SplitSource) -> T.StructType
     """Return the columns that a source says it has."""
     schema = spec.schema
     if callable(schema):
-        found = schema
-        return made_by(uid, lambda: spark.createDataFrame([], found(spark))).schema
-    return (
-        schema if isinstance(schema, T.StructType) else made_by(uid, lambda: spark.createDataFrame([], schema)).schema
-    )
+        with building(uid, schema):
+            return spark.createDataFrame([], schema(spark)).schema
+    with building(uid):
+        return schema if isinstance(schema, T.StructType) else spark.createDataFrame([], schema).schema

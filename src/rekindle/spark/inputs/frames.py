@@ -63,11 +63,10 @@ def build_input(
         reading = given.reading(position, inbox_of(storage, folder, source.uid, index, logs), sizer)
         feed, columns = reading.of.feed, FrozenFiles(source=source.uid, files=(), schema=reading.of.columns.jsonValue())
         reader, path = spark.readStream, layout.inbox(folder, source.uid)
-        data = made_by(source.uid, lambda: read_inbox(reader, logs, path, spec.spec, columns))
+        data = read_inbox(reader, logs, path, spec.spec, columns)
     elif given is None:
         assert isinstance(spec.spec, Stream)
-        read = spec.spec.read
-        data = made_by(source.uid, lambda: read(spark))
+        data = made_by(source.uid, spec.spec.read, spark)
         if not data.isStreaming:
             raise DefinitionError("SOURCE_NOT_STREAMING", source=source.uid)
     else:
@@ -75,7 +74,7 @@ def build_input(
         feed = FileFeed(inbox_of(storage, folder, source.uid, index, logs), position, sizer, splits, subtask)
         inbox_folder = layout.inbox(folder, source.uid)
         reader = spark.readStream
-        data = made_by(source.uid, lambda: read_inbox(reader, logs, inbox_folder, spec.spec, frozen))
+        data = read_inbox(reader, logs, inbox_folder, spec.spec, frozen)
     marks, delay_ms, observed = None, None, False
     if source.event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1, logs)

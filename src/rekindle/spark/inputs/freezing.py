@@ -130,7 +130,7 @@ def _passed_through(
 ) -> list[str]:
     """Return the columns of `data` that the transform gives the name of the event time, none of them computed."""
     try:
-        above = made_by(uid, lambda: transform(data))
+        above = made_by(uid, transform, data)
     except DefinitionError as error:
         raise statistics.NoStatisticsError(f"its transform cannot be looked at: {error.message}") from error
     names = {number: name for name, number in _attributes(data)}
@@ -151,7 +151,7 @@ def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
 def _write_batch(
     spark: SparkSession, storage: JobDocuments, uid: str, spec: Batch, attempt: str, steps: Steps
 ) -> FrozenFiles:
-    frame = made_by(uid, lambda: spec.read(spark))
+    frame = made_by(uid, spec.read, spark)
     if frame.isStreaming:
         raise DefinitionError("SOURCE_NOT_BATCH", source=uid)
     folder = layout.source_segments(storage.job, uid, attempt)

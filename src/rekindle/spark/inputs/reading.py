@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyspark
@@ -17,6 +18,7 @@ from rekindle.session.servers import of_source
 from rekindle.sources import Files, Source
 from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.watermark_rows import quoted
+from rekindle.spark.user_functions import said_of
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
 
@@ -27,29 +29,40 @@ _UTF8 = (
 """The code of a letter in UTF-8, of two to four bytes; of the form Unicode gives it."""
 
 
-def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
-    """Return the DataFrame that the user's function makes.
+def made_by(uid: str, function: Callable[..., Any], *given: Any) -> DataFrame:
+    """Return the DataFrame that the user's function makes of what it is given.
 
     Raises:
         DefinitionError: ``SOURCE_FUNCTION_FAILED``: it makes none; ``CONNECTOR_MISSING``.
         InputError: ``SOURCE_SERVER_FAILED``.
     """
-    try:
-        frame = function()
-    except RekindleError:
-        raise
-    except Exception as error:
-        raise connector_missing(error, pyspark.__version__) or failed(uid, error) from error
+    with building(uid, function):
+        frame = function(*given)
     if not isinstance(frame, DataFrame):
         reason = f"it returned {type(frame).__name__}, not a DataFrame"
         raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=reason)
     return frame
 
 
-def failed(uid: str, error: Exception) -> RekindleError:
+@contextmanager
+def building(uid: str, function: Callable[..., Any] | None = None) -> Iterator[None]:
+    """Raise an exception of what builds a source inside as the error of that source.
+
+    Args:
+        function: the user's, which is called inside.
+    """
+    try:
+        yield
+    except RekindleError:
+        raise
+    except Exception as error:
+        raise connector_missing(error, pyspark.__version__) or failed(uid, error, function) from error
+
+
+def failed(uid: str, error: Exception, function: Callable[..., Any] | None = None) -> RekindleError:
     """Return the error of a source whose DataFrame could not be made, or not be evaluated."""
-    of_server = of_source(chain(error), uid)
-    return of_server or DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error))
+    said = brief(error) if function is None else said_of(error, function)
+    return of_source(chain(error), uid) or DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=said)
 
 
 def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:
@@ -63,8 +76,9 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
     stored = T.StructType([field for field in schema if field.name not in columns])
     # The rows of a Batch source were written as Parquet.
     files = spec if isinstance(spec, Files) else Files("", format="parquet")
-    reader = reader.format(files.format).schema(stored).options(**files.spark_options)
-    frame: DataFrame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
+    with building(frozen.source):
+        reader = reader.format(files.format).schema(stored).options(**files.spark_options)
+        frame: DataFrame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
     if columns:
         # The hidden column, where the data has one of this name too.
         hidden = Column(frame._jdf.metadataColumn("_metadata"))  # PySpark 3.5 has no method for it
@@ -73,7 +87,7 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
         values = {name: _partition_value(path, spelled) for name, spelled in columns.items()}
         frame = frame.withColumns({name: _typed(raw, schema[name].dataType, zone) for name, raw in values.items()})
         frame = frame.select(*[F.col(quoted(field.name)) for field in schema])
-    return frame if files.transform is None else files.transform(frame)
+    return frame if files.transform is None else made_by(frozen.source, files.transform, frame)
 
 
 def _field_of(schema: T.StructType, folder: str) -> T.StructField:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +23,7 @@ from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.spark.plan_text import file_source, nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
 from rekindle.spark.plans.session_filters import refuse_session_filters
+from rekindle.spark.user_functions import said_of
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
 """A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""
@@ -128,16 +127,8 @@ def _called(task: Task, function: Callable[..., DataFrame], frames: Sequence[Dat
         return function(*frames)
     except Exception as error:
         missing = connector_missing(error, pyspark.__version__)
-        reason = f"{brief(error)}{_where(error, function)}"
-        raise missing or DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=reason) from error
-
-
-def _where(error: Exception, function: Callable[..., DataFrame]) -> str:
-    """Return the innermost line of the function's own file in a traceback, as ``(line 12)``; empty: there is none."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    steps = traceback.walk_tb(error.__traceback__)
-    lines = [line for frame, line in steps if code is not None and frame.f_code.co_filename == code.co_filename]
-    return f" (line {lines[-1]})" if lines else ""
+        said = said_of(error, function)
+        raise missing or DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=said) from error
 
 
 def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:

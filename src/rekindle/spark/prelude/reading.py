@@ -238,8 +238,7 @@ class PreludeReading:
     def _live(self, item: Input) -> DataFrame:
         spec = self._run.definition.sources[item.uid].spec
         assert isinstance(spec, Stream), "nothing else that never ends is read twice"
-        read = spec.read
-        return made_by(item.uid, lambda: read(self._spark))
+        return made_by(item.uid, spec.read, self._spark)
 
     def _copied(self, item: Input, attempt: str) -> DataFrame:
         path = read_layout.prelude_copy(self._place.folder, attempt, item.uid)
@@ -257,7 +256,7 @@ class PreludeReading:
         if files:
             inbox.admit(0, files)
         transformed = isinstance(spec, Files) and spec.transform is not None
-        frame = made_by(item.uid, lambda: read_inbox(self._spark.read, store, folder, spec, frozen))
+        frame = read_inbox(self._spark.read, store, folder, spec, frozen)
         hidden = any(name.lower() == "_metadata" for name in frame.columns)
         return self._timely(item, frame), History(item, files, None if transformed or hidden else frame)
 
