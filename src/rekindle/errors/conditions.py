@@ -1036,6 +1036,10 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r}: the rows do not fit {target}: {reason}",
             "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",
         ),
+        ROWS_UNWRITABLE=(
+            "Spark cannot write such rows into {output}: {reason}",
+            "Change the columns of the task, or partition_by= and options= of its sink. Run again: nothing is lost.",
+        ),
         SINK_MESSAGE_TOO_LARGE=(
             "Sink {sink!r}: a message is too large for {target}: {reason}",
             (

@@ -25,6 +25,7 @@ from rekindle.session.failures import brief
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.spark.output.segments import SegmentWriter
+from rekindle.spark.output.unwritable import channel_of, named_where_unwritable
 from rekindle.storage.documents.batch import BatchRecord, Segment
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Outputs:
                 committables[uid] = self._prepare_one(uid, sink, df, batch)
             if self._writer is None:
                 return Prepared(committables=committables)
-            with step(self._steps, "segment.write"):
+            with step(self._steps, "segment.write"), named_where_unwritable(channel_of(self._place.task)):
                 written = self._writer.write(df, batch, secrets.token_hex(4))
             return Prepared(committables=committables, segments=written)
         except (Exception, SystemExit):
@@ -111,7 +112,7 @@ class Outputs:
             run=place.run,
             attempt=secrets.token_hex(4),
         )
-        with step(self._steps, "sink.prepare"):
+        with step(self._steps, "sink.prepare"), named_where_unwritable(f"sink {uid!r}"):
             committables = list(sink.prepare(df, of))
         try:
             if msgspec.json.decode(msgspec.json.encode(committables)) != committables:

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from rekindle.graph.columns import column_changes, known_columns
 from rekindle.graph.settling import settle
 from rekindle.sinks.writing import write_parquet
+from rekindle.spark.output.unwritable import channel_of, refuse_unwritable
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import OutputSchema, Segment
 from rekindle.storage.job_documents import JobDocuments
@@ -74,6 +75,7 @@ def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFram
     """Return the columns of what a task puts into its channels: those of `frame`; if it is None, those it last had.
 
     Raises:
+        SinkError: ``ROWS_UNWRITABLE``.
         RestoreError: ``OUTPUT_CHANGED``: segments that were written before could not be read with these columns.
     """
     path = layout.output_schema(folder)
@@ -81,6 +83,7 @@ def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFram
         saved = storage.read(path, OutputSchema)
         return T.StructType.fromJson(saved.columns) if saved else T.StructType()
     schema = _nullable(frame.schema)
+    refuse_unwritable(channel_of(task), frame)
     saved = storage.adopt(path, OutputSchema(columns=schema.jsonValue()))
     if T.StructType.fromJson(saved.columns) != schema:
         before, now = saved.known or saved.columns, schema.jsonValue()

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError
 
 from rekindle.errors import DefinitionError
 from rekindle.session.failures import brief, chain
+from rekindle.spark.output.unwritable import ANALYSIS
 
-_REFUSALS = ("org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
 _PLANNER = "org.apache.spark.sql.execution.QueryExecution$"
 _PLANNING = ("createSparkPlan", "prepareForExecution")
 """Methods of the planner below which nothing is read: the strategies, and the rules for a batch's plan."""
@@ -32,7 +32,7 @@ def refusal(task: str, error: BaseException | None) -> DefinitionError | None:
         return None
     links = chain(error)
     is_plain = [link.short_name for link in links[:1]] == ["StreamingQueryException"] and len(links) == 2
-    if not is_plain or links[1].name not in _REFUSALS or not _was_planning(java):
+    if not is_plain or links[1].name not in ANALYSIS or not _was_planning(java):
         return None
     refused = query_refused(task, error)
     refused.__cause__ = error  # for its trace
