@@ -26,7 +26,7 @@ def test_such_lives_find_a_task_that_is_not_started_again(monkeypatch: pytest.Mo
         live_with_faults(2, calm_s=1_000)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(25), 156, 181])
 def test_a_life_in_which_an_end_is_asked_for_right_after_a_fault_ends_well(seed: int) -> None:
     live_with_faults(seed, ends=True)
 

@@ -77,9 +77,11 @@ class PlannedBatches:
         """Run the batch that was found planned, if it has no record: no other is ever planned in its place.
 
         A driver that was thought dead may be at it. Whatever its executors still write is then of the same batch.
+        What Spark plans to follow it meanwhile is forgotten: it would be taken for the first batch of the flush.
         """
         if self.found > last and not self.is_flushed():
             query.run_to(self.found)
+            self.forget()
 
     def plant_due(self, output_mode: str) -> None:
         """Plan the batch without data that is due, if one is; in complete mode none ever is."""
