@@ -14,6 +14,7 @@ from rekindle.config import Config
 from rekindle.errors import DefinitionError, JobError
 from rekindle.logs import pieces
 from rekindle.logs.pieces import LogPosition
+from rekindle.storage.local import LocalStore
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
 from tests.start.test_running import FewEngines
 
@@ -126,6 +127,18 @@ def test_an_error_before_the_claim_says_where_its_traceback_is(world: World) -> 
 
     assert "job.run()" in raised.value.next_step
     assert world.storage.latest_run() is None
+
+
+def test_an_error_before_there_is_an_engine_has_a_code_too(world: World) -> None:
+    class Broken(LocalStore):
+        def names(self, folder: str) -> list[str]:
+            raise ValueError("no such luck")
+
+    world.store = Broken(world.location)
+    with pytest.raises(JobError, match=r"START_FAILED.*ValueError: no such luck") as raised:
+        world.launch().prepare(None)
+
+    assert "job.run()" in raised.value.next_step
 
 
 def test_a_run_that_is_interrupted_while_it_starts_is_recorded_as_canceled(

@@ -13,10 +13,11 @@ IN_PYTHON = "job.run() or job.check(spark), in Python"
 
 
 @contextmanager
-def foreseen(engine: Engine, job: str, trace: str) -> Iterator[None]:
+def foreseen(engine: Engine | None, job: str, trace: str) -> Iterator[None]:
     """Name every exception raised inside: it is the cause of the error that is raised.
 
     Args:
+        engine: None: the start has none yet.
         trace: where the user finds the traceback.
 
     Raises:
@@ -28,11 +29,12 @@ def foreseen(engine: Engine, job: str, trace: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, JobError) and error.code == "SPARK_DIED":
             raise
-        if engine.lifeline.is_gone():
+        if engine is not None and engine.lifeline.is_gone():
             raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
         if isinstance(error, RekindleError):
             raise
-        raise JobError("START_FAILED", job=job, reason=engine.words_of(error), trace=trace) from error
+        reason = one_line(error) if engine is None else engine.words_of(error)
+        raise JobError("START_FAILED", job=job, reason=reason, trace=trace) from error
 
 
 def in_log(job: str) -> str:

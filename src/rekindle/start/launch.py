@@ -34,7 +34,7 @@ from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.description import describe
-from rekindle.start.foreseen import foreseen, in_log
+from rekindle.start.foreseen import IN_PYTHON, foreseen, in_log
 from rekindle.start.identity import identify, refuse_unfinished_copy
 from rekindle.start.opened_sinks import open_sinks
 from rekindle.start.permissions import Permissions
@@ -106,14 +106,16 @@ class Launch:
             ControlError: ``JOB_ALREADY_RUNNING``, ``COPY_UNFINISHED``.
             RestoreError: this start is refused.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
+            JobError: ``START_FAILED``: no one has foreseen it.
         """
-        self._decider = self._make_decider(restore)
-        refuse_unfinished_copy(self.storage, self.storage.identity())
-        self._decided = self._decider.decide()
-        if isinstance(self._decided.decision, AlreadyEnded):
-            return self._decided.decision.result
-        self.storage.store.check()
-        return None
+        with foreseen(None, self.storage.job, IN_PYTHON):
+            self._decider = self._make_decider(restore)
+            refuse_unfinished_copy(self.storage, self.storage.identity())
+            self._decided = self._decider.decide()
+            if isinstance(self._decided.decision, AlreadyEnded):
+                return self._decided.decision.result
+            self.storage.store.check()
+            return None
 
     def preview(self, restore: str | None, engine: Engine | None = None) -> StartPreview:
         """Return what this start would do, and start nothing.
