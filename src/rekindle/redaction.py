@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 
 HIDDEN = "***"
 
-_WORDS = r"password|passwd|pwd|secret|token|credential|access[._-]?key|api[._-]?key|private[._-]?key|sas[._-]?key"
-_NAME = re.compile(rf"(?i){_WORDS}")
+_WORDS = (
+    "password|passwd|passphrase|pwd|secret|token|credential"
+    "|(?:access|account|api|private|sas|storage)[._-]?key|(?<=[_.-])pass(?![a-z])"
+)
+_NAME = re.compile(rf"(?i){_WORDS}|connection[._-]?string|fs\.azure\.sas\.")
 _A_PLACE = re.compile(r"(?i)(file|path|dir|url|uri|provider|class)$")
 """Names with these ends hold the place of a secret, or the class that provides it."""
 
@@ -18,11 +21,37 @@ _FOLDERS = ("PWD", "OLDPWD")
 _SHORTEST = 6
 """The least length of a secret, in letters: a shorter value could be part of any text."""
 
-_VALUE = r"""'[^']{0,500}'|"[^"]{0,500}"|[^\s"',;&)}\]]+"""
-_ASSIGNED = re.compile(rf"""(?i)((?:{_WORDS})[\w.-]{{0,40}}["']?\s{{0,3}}[=:]\s{{0,3}})(?:{_VALUE})""")
-_IN_URL = re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@")
-_HEADER = re.compile(r"(?i)\b(bearer|basic)\s{1,3}[\w.~+/=-]{6,}")
-# Each pattern is tried at each letter of a text, so each has a bound on its length.
+_QUOTED = r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|(?P<quote>\\{1,3}["']).*?(?P=quote)"""
+"""A text in quotes, in which a backslash may stand before a letter; or in quotes with backslashes, as JSON in JSON."""
+
+_ASSIGNED = re.compile(
+    rf"""(?is)((?:(?:{_WORDS})[\w.-]{{0,80}}(?:\\{{0,3}}["'])?\s{{0,3}}(?:[=:]|%3[ad])|(?<![a-z])pass=)\s{{0,3}})"""
+    rf"""(?:{_QUOTED}|\\{{0,3}}["']?[^\s"',;&)}}\]]+)"""
+)
+_IN_URL = re.compile(r"""(://)[^/\s:@\[]{0,200}:(?!\d{1,5}(?:[^\w@.%+~!$&*=-]|$))[^\s"'<>]{1,200}@""")
+"""A user and a password, which may have letters that an address must not have; no port."""
+
+_OF_ORACLE = re.compile(r"(?i)(jdbc:oracle:\w{1,10}:)[^\s@/]{1,200}/\S{1,200}@")
+_SIGNED = re.compile(
+    r"""(?i)((?:[?&;](?:sig|delegation|x-(?:amz|goog)-signature)=)|(?<![a-z])sig=(?=[^&\s]{20}))[^&\s"'<>;]+"""
+)
+"""The signature or the token of an address that lets anyone in who has it."""
+
+_HEADER = re.compile(r"(?i)\b(bearer|basic)\s{1,3}(?!auth|credential|realm|scheme|token)[\w.~+/=-]{6,}")
+_AUTHORIZATION = re.compile(
+    r"""(?i)(\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?(?:apikey|digest|negotiate|ntlm|sharedkey|token)\s{1,3})[^\s"',]+"""
+)
+_PRIVATE_KEY = re.compile(r"(?s)(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?=-----END|\Z)")
+_PATTERNS = (
+    (_PRIVATE_KEY, rf"\1{HIDDEN}"),
+    (_IN_URL, rf"\1{HIDDEN}@"),
+    (_OF_ORACLE, rf"\1{HIDDEN}@"),
+    (_SIGNED, rf"\1{HIDDEN}"),
+    (_ASSIGNED, rf"\1{HIDDEN}"),
+    (_HEADER, rf"\1 {HIDDEN}"),
+    (_AUTHORIZATION, rf"\1{HIDDEN}"),
+)
+# Each is tried at each letter of a text. So each has a bound on its length, or ends where it could begin again.
 
 
 def secret_values(settings: Mapping[str, str]) -> set[str]:
@@ -48,6 +77,6 @@ class Redaction:
     def __call__(self, text: str) -> str:
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
-        text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
-        return _HEADER.sub(rf"\1 {HIDDEN}", text)
+        for pattern, shown in _PATTERNS:
+            text = pattern.sub(shown, text)
+        return text

@@ -24,3 +24,10 @@ def test_an_event_has_no_password_in_its_trace() -> None:
     events.failed(SubtaskId("hourly", 0), JobError("SPARK_DIED", reason=SAID), f"Traceback ...: {SAID}")
     assert "hunter22" not in repr(kept)
     assert "Traceback" in repr(kept)
+
+
+def test_an_error_that_quotes_another_error_or_a_list_quotes_no_password() -> None:
+    error = JobError("SPARK_DIED", reason=OSError(SAID), where=[{"at": SAID}], tries=3)
+    assert "hunter22" not in f"{error} {error!r} {error.message} {error.parameters} {json.dumps(error.to_json())}"
+    assert "FATAL: no connection to postgresql://***@db/orders" in error.message
+    assert error.parameters["tries"] == 3

@@ -35,6 +35,28 @@ def record(message: object, *arguments: object, **more: object) -> logging.LogRe
         "GET /x?api_key=hunter22&b=1",
         "sasl.password='hunter22'",
         "the value that is known, hunter22, alone",
+        "jdbc:oracle:thin:scott/hunter22@//db:1521/orcl",
+        "jdbc:oracle:oci:scott/hunter22@db",
+        "postgresql://me:p@hunter22@db/x",
+        "postgresql://me:p/hunter22@db/x",
+        "https://acct.blob.core.windows.net/c?sv=2024&sig=hunter22%3D",
+        "SharedAccessSignature=sv=2024&sig=hunter22hunter22hunter22%3D",
+        "https://bucket.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=hunter22",
+        "http://node:9864/webhdfs/v1/a?op=OPEN&delegation=hunter22",
+        "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter22==;EndpointSuffix=core.windows.net",
+        "fs.azure.account.key.averylongaccountname.dfs.core.windows.net=hunter22",
+        '{"access_token": "' + "A" * 2_000 + 'hunter22"}',
+        '{"private_key": "-----BEGIN PRIVATE KEY-----\\n' + "A" * 2_000 + 'hunter22\\n-----END PRIVATE KEY-----"}',
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIhunter22\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIhunter22 and no end",
+        r'{"body": "{\"password\": \"hunter22\"}"}',
+        r'{"body": "{\"password\": \"hunter22',
+        r'password="with \" hunter22"',
+        "passphrase=hunter22",
+        "DB_PASS=hunter22",
+        "user=me&pass=hunter22",
+        "password%3Dhunter22",
+        "Authorization: Negotiate hunter22",
     ],
 )
 def test_secrets_are_hidden_wherever_they_show(text: str) -> None:
@@ -45,9 +67,12 @@ def test_secrets_are_hidden_wherever_they_show(text: str) -> None:
 
 
 def test_plain_words_stay_as_they_are() -> None:
-    text = "Task count/0: [TASK_FAILED] KeyError: 'customer' at http://host:8080/a, 3 tokens, passwords are checked"
-
-    assert Redaction()(text) == text
+    for text in (
+        "Task count/0: [TASK_FAILED] KeyError: 'customer' at http://host:8080/a, 3 tokens, passwords are checked",
+        "GET http://[::1]:8080/mail/me@host, jdbc:sqlserver://host:1433;user=me@host, abfss://container@acct/x",
+        "401: Basic authentication is required, Bearer realm=x, bypass=1, sig=15, jdbc:oracle:thin:@db:1521:orcl",
+    ):
+        assert Redaction()(text) == text
 
 
 def test_settings_say_by_their_names_what_is_secret() -> None:
@@ -55,6 +80,29 @@ def test_settings_say_by_their_names_what_is_secret() -> None:
     settings |= {"PWD": "/home/me/jobs", "OLDPWD": "/home/me"}  # as every shell sets them
 
     assert secret_values(settings) == {"longenough"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["password", "_pass", 'password="', 'password=\\"', "token='\\", "://a:", "?sig=", "-----BEGIN PRIVATE KEY-----"],
+)
+def test_no_text_takes_long_however_often_it_seems_to_hold_a_secret(part: str) -> None:
+    began = time.process_time()
+    Redaction()(part * (1_000_000 // len(part)))
+    assert time.process_time() - began < 30, "far more than it takes; a pattern that runs on would take hours"
+
+
+def test_settings_of_connectors_are_secret_by_their_names() -> None:
+    names = (
+        "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.container.a.blob.core.windows.net",
+        "AZURE_STORAGE_KEY",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "DB_PASS",
+        "spark.ssl.keyPassphrase",
+    )
+
+    assert [name for name in names if not secret_values({name: "longenough"})] == []
 
 
 def test_a_huge_text_is_cut_quickly_and_no_half_of_a_secret_is_left_at_the_cut() -> None:

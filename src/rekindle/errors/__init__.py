@@ -65,7 +65,7 @@ class RekindleError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "parameters": {name: _plain(value) for name, value in self.parameters.items()},
+            "parameters": self.parameters,
             "next_step": self.next_step,
         }
 
@@ -75,11 +75,14 @@ def _rebuild(cls: type[RekindleError], code: str, parameters: dict[str, Any]) ->
 
 
 def _shown(value: Any) -> Any:
-    return _HIDE(storable(value)) if isinstance(value, str) else value
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | list | dict | None) else str(value)
+    """Return a parameter without secrets; what is no JSON value, such as another error, is its text."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, dict):
+        return {name: _shown(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(one) for one in value]
+    return _HIDE(storable(value if isinstance(value, str) else str(value)))
 
 
 class DefinitionError(RekindleError):
