@@ -196,3 +196,14 @@ def test_where_spark_cannot_be_started_all_else_is_looked_at_by_a_dry_run_too(
     assert "hourly  1         begins" in said[0]
     assert said[0] == said[1]
     assert not Path(command.storage).exists()
+
+
+def test_a_narrow_terminal_shows_what_each_change_was_and_is(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = (JobChange(what="source live: watermark", before="4 seconds", now="10 seconds"),)
+    preview = StartPreview(
+        job="bids", beginning="resumes", running=None, path=None, checkpoint=7, tasks=(), sinks=(), changes=changes
+    )
+    _show(preview, 40)
+    shown = capsys.readouterr().out
+    assert "4 seconds" in shown
+    assert "10 seconds" in shown

@@ -500,6 +500,22 @@ def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -
     )
 
 
+def test_list_names_each_job_however_long_a_name_is(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    long = JobStorage(job.store, "b" * 98 + "_z")
+    start(long)
+    beat(long)
+
+    narrow = command("list", env={"COLUMNS": "60"}).stdout.splitlines()
+
+    assert [line.split()[1][:5] for line in narrow] == ["job", "bbbbb", "bids"]
+    assert max(map(len, narrow)) == 60
+    piped = command("list", env={"COLUMNS": ""}).stdout.splitlines()
+    assert piped[1].split()[1] == long.job
+    assert piped[0].split()[-1] == "restarts", "what reads a pipe gets every column"
+
+
 def test_list_shows_why_a_job_has_failed_and_goes_on_past_one_that_cannot_be_read(
     command: Command, job: JobStorage
 ) -> None:

@@ -81,6 +81,7 @@ def test_the_report_says_how_far_both_have_come_and_shows_rows_that_differ() -> 
         "call was not compared: it is a function.",
         "The rows of the shadow are in /x/rows. To delete it: rekindle dispose /x",
     ]
+    assert [line.split()[-1] for line in lines_of(report, 40) if "extra" in line] == ["1"], "no count is left out"
     nothing = replace(of(), original_checkpoint=None)
     assert [*lines_of(nothing, 120)][1] == "The original has committed no checkpoint since."
 

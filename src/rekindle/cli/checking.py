@@ -95,8 +95,8 @@ def _with_queries(
         session.stop()
 
 
-def _show(preview: StartPreview) -> None:
-    columns = output.width()
+def _show(preview: StartPreview, columns: int | None = None) -> None:
+    columns = columns or output.width()
     output.say(f"{preview.job}: {_BEGINNINGS[preview.beginning].format(path=preview.path)}")
     if preview.checkpoint is not None:
         output.say(f"{'Its' if preview.path else 'The newest'} checkpoint is {preview.checkpoint}.")
@@ -114,7 +114,7 @@ def _show(preview: StartPreview) -> None:
     for head, rows in tables:
         if rows:
             output.say("")
-            for line in output.table(head, rows, columns):
+            for line in output.whole_table(head, rows, columns):
                 output.say(line)
     lines = [*rewound(preview), *_changes(preview)]
     if preview.unseen is not None and preview.beginning != "has ended":

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_MS = 253_402_300_799_999
+_NARROWEST, _USUAL, _ENDLESS = 40, 80, 100_000
+"""Columns: the fewest that are used, those of a terminal that does not say, and more than a line has."""
 _COLOURS = {
     "RUNNING": "green",
     "FINISHED": "green",
@@ -122,9 +124,19 @@ def bar(encoding: str) -> tuple[str, str]:
     return ("━", "╌") if encoding.lower().startswith("utf") else ("#", ".")
 
 
-def width() -> int:
-    """Return the columns of the terminal, at least 40."""
-    return max(40, shutil.get_terminal_size().columns)
+def width(stream: TextIO | None = None) -> int:
+    """Return the columns of the terminal, at least 40; endless where there is none, so that no program gets less.
+
+    Args:
+        stream: where lines are written; None: stdout.
+    """
+    if (set_by_user := os.environ.get("COLUMNS", "")).isdecimal() and int(set_by_user) > 0:
+        return max(_NARROWEST, int(set_by_user))
+    try:
+        columns = os.get_terminal_size((stream or sys.stdout).fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal; a stream that is closed, or is none
+        return _ENDLESS
+    return max(_NARROWEST, columns or _USUAL)
 
 
 def cut(text: str, columns: int) -> str:
@@ -132,14 +144,17 @@ def cut(text: str, columns: int) -> str:
     return text if len(text) <= columns else text[: max(columns - 3, 0)] + "..."
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> list[str]:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int, kept: int = 1) -> list[str]:
     """Format rows as aligned lines of at most `columns` characters; the last columns are left out if they do not fit.
 
-    Put what matters most first. The first column is never left out, only cut.
+    Put what matters most first.
+
+    Args:
+        kept: so many of the first columns are never left out: the last of them is cut.
     """
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
     shown = len(header)
-    while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > columns:
+    while shown > kept and sum(widths[:shown]) + 2 * (shown - 1) > columns:
         shown -= 1
     lines = []
     for row in (header, *rows):

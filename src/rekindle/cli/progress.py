@@ -142,7 +142,10 @@ def _live() -> Iterator[Display]:
 
 
 def _narrow() -> Display:
-    return _lines(lambda message: output.say("\n".join(output.wrapped(message, output.width() - 1, "  ")), err=True))
+    def say(message: str) -> None:
+        output.say("\n".join(output.wrapped(message, output.width(sys.stderr) - 1, "  ")), err=True)
+
+    return _lines(say)
 
 
 def _plain() -> Display:

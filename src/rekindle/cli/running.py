@@ -97,7 +97,7 @@ def run(
         with _interruptible():
             # At once: loading Spark takes seconds.
             say = logs.LOG.info if log_format else partial(output.say, err=True)
-            say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1))
+            say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width(sys.stderr) - 1))
             job = jobfiles.load(jobfile)
             if arguments["rewind_sinks"] and not yes:
                 asks = partial(click.confirm, abort=True, err=True) if sys.stdin.isatty() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ def shadow(jobfile: str, as_json: bool, **arguments: Any) -> int:
 
     with wrong_command_line(), stdout_for_result(as_json):
         say = partial(output.say, err=True)
-        say(output.cut(f"Starting a shadow of {os.path.basename(jobfile)} ...", output.width() - 1))
+        say(output.cut(f"Starting a shadow of {os.path.basename(jobfile)} ...", output.width(sys.stderr) - 1))
 
         def follow(handle: JobHandle) -> JobResult:
             say(repr(handle).strip("<>"))  # where it lies, should it be killed
@@ -121,7 +122,7 @@ def lines_of(report: ShadowReport, columns: int) -> Iterator[str]:
     if compared:
         yield ""
         head = ("sink", "then", "equal", "different", "missing", "extra", "not yet comparable")
-        yield from output.table(head, [_row(one) for one in compared], columns)
+        yield from output.whole_table(head, [_row(one) for one in compared], columns)
     for one in report.sinks:
         if one.unseen is not None:
             yield f"{one.sink} was not compared: {one.unseen}."

@@ -51,7 +51,7 @@ def list_lines(lines: Sequence[JobOverview], columns: int) -> list[str]:
         "state", "job", "run", "checkpoint", "its age", "lag", "last heard of", "rows in/s", "out/s", "uptime",
         "restarts",
     )  # fmt: skip
-    shown = output.table(header, cells, columns)
+    shown = output.table(header, cells, columns, kept=2)
     for line in lines:
         if line.error is not None and (line.state in _FAILED or line.next_attempt_ms is not None):
             first = line.error.message.partition("\n")[0]
