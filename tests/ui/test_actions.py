@@ -108,7 +108,9 @@ def test_a_job_that_does_not_run_is_not_asked(tmp_path, serve) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "JOB_NOT_RUNNING")
 
 
-@pytest.mark.parametrize("body", ["{", '{"directory": 7}', "[]"])
+@pytest.mark.parametrize(
+    "body", ["{", '{"directory": 7}', "[]", '{"savepoint": "/saves"}', '{"drain": true}', '{"direktory": null}']
+)
 def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str) -> None:
     job = driver(good)
     address = serve([job.storage.store], allow_actions=True, token=TOKEN)
@@ -116,6 +118,36 @@ def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str
     answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, content=body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BODY_INVALID")
+    assert job.requests == []
+
+
+@pytest.mark.parametrize("verb", ["checkpoint", "cancel"])
+def test_an_option_that_a_verb_has_not_is_refused_unless_it_says_nothing(driver, serve, verb: str) -> None:
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    refused = http.post(f"{address}/api/v1/jobs/job/{verb}", headers=BEARER, json={"directory": "/saves"})
+    usual = {"directory": None, "unaligned": False, "wait": 20}
+    asked = http.post(f"{address}/api/v1/jobs/job/{verb}", headers=BEARER, json=usual)
+
+    assert (refused.status_code, asked.status_code) == (400, 200)
+    assert f"{verb} has no option 'directory'" in refused.json()["error"]["message"]
+    assert len(job.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("POST", "/savepoints", {"cancel-job": True, "target-directory": "/saves"}), ("PATCH", "?mode=stop", None)],
+)
+def test_what_flink_would_end_with_a_savepoint_is_not_done_in_part(driver, serve, method, path, body) -> None:
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+    line = http.get(f"{address}/v1/jobs/overview").json()["jobs"][0]
+
+    answer = http.request(method, f"{address}/v1/jobs/{line['jid']}{path}", headers=BEARER, json=body)
+
+    assert answer.status_code == 400
+    assert "POST /jobs/{job}/stop" in answer.text
     assert job.requests == []
 
 

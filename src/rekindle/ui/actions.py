@@ -6,9 +6,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from rekindle.errors import ControlError, RekindleError
+import msgspec
+
+from rekindle.errors import ConfigError, ControlError, RekindleError
 from rekindle.monitoring.monitors import Monitors
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest, Ending
@@ -22,7 +25,15 @@ from rekindle.storage.open import open_store
 from rekindle.storage.savepoints import default_folder
 from rekindle.storage.second_look import state_for_certain
 
-VERBS = ("checkpoint", "savepoint", "stop", "drain", "cancel")
+_OPTIONS = {
+    "checkpoint": ("wait",),
+    "savepoint": ("directory", "unaligned", "wait"),
+    "stop": ("directory", "unaligned", "wait"),
+    "drain": ("directory", "wait"),
+    "cancel": ("wait",),
+}
+"""Action → the options that say something about it."""
+VERBS = tuple(_OPTIONS)
 
 _KEPT = 1_000
 """Answers that are remembered, to be asked for later."""
@@ -34,7 +45,7 @@ class ActionBody:
 
     #: folder that a savepoint is made in; None: in the storage for ``savepoint``, none for ``stop`` and ``drain``
     directory: str | None = None
-    #: do not read data between tasks first: copy it
+    #: for ``savepoint`` and ``stop``: do not read data between tasks first: copy it
     unaligned: bool = False
     #: seconds that the answer may take; then it says where to ask for it
     wait: float = 20
@@ -53,6 +64,26 @@ class ActionAnswer:
     checkpoint: int | None = None
     savepoint: str | None = None
     notes: tuple[str, ...] = ()
+
+
+def body_of(verb: str, data: bytes) -> ActionBody:
+    """Return the options in the body of a request.
+
+    Raises:
+        ConfigError: ``BODY_INVALID``, also for an option that would not be obeyed: a job that was stopped without the
+            savepoint that was asked for cannot be asked again.
+    """
+    try:
+        given = msgspec.json.decode(data, type=dict[str, Any]) if data.strip() else {}
+        body = msgspec.convert(given, ActionBody)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ConfigError("BODY_INVALID", reason=error) from error
+    usual = asdict(ActionBody())
+    for name, value in given.items():
+        if name not in _OPTIONS[verb] and (name not in usual or value != usual[name]):
+            known = ", ".join(_OPTIONS[verb])
+            raise ConfigError("BODY_INVALID", reason=f"{verb} has no option {name!r}; its options are {known}")
+    return body
 
 
 class Actions:

@@ -26,17 +26,23 @@ def routes(flink: Flink) -> list[Route]:
     ]
 
 
-class TriggerBody(msgspec.Struct, rename={"target": "target-directory"}):
+class TriggerBody(msgspec.Struct, rename={"target": "target-directory", "cancel": "cancel-job"}):
     """The options that Flink's clients send with a trigger: a savepoint's folder has two names there."""
 
     target: str | None = None
     targetDirectory: str | None = None  # noqa: N815 # as Flink calls it
     drain: bool = False
+    cancel: bool = False
+
+
+_STOP = "POST /jobs/{job}/stop stops a job with a savepoint"
 
 
 def _triggering(flink: Flink, verb: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         body = _body(await request.body())
+        if body.cancel:
+            raise ConfigError("BODY_INVALID", reason=f"cancel-job is not done here; {_STOP}")
         line = await run_in_threadpool(flink.line, request)
         asked = ActionBody(directory=body.target or body.targetDirectory)
         wanted = "drain" if verb == "stop" and body.drain else verb
@@ -55,6 +61,8 @@ def _body(data: bytes) -> TriggerBody:
 
 def _canceling(flink: Flink) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
+        if request.query_params.get("mode", "cancel") != "cancel":
+            raise ConfigError("BODY_INVALID", reason=f"mode has to be cancel; {_STOP}")
         line = await run_in_threadpool(flink.line, request)
         await run_in_threadpool(flink.actions.ask, line.id, "cancel", ActionBody())
         return as_json({}, 202)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from rekindle.errors import ConfigError, ControlError, RekindleError
 from rekindle.monitoring.monitors import Monitors
 from rekindle.ui import api, flink, metrics, openapi
-from rekindle.ui.actions import VERBS, ActionBody, Actions
+from rekindle.ui.actions import VERBS, Actions, body_of
 from rekindle.ui.answers import as_json, refusal
 from rekindle.ui.security import Guard, Policy
 
@@ -88,20 +88,13 @@ def _reading(monitors: Monitors, route: api.Route) -> Answer:
 
 def _asking(actions: Actions, verb: str) -> Answer:
     async def answer(request: Request) -> Response:
-        body = _body(await request.body())
+        body = body_of(verb, await request.body())
         job = request.path_params["job"]
         name = await run_in_threadpool(actions.ask, job, verb, body)
         found = await run_in_threadpool(actions.answer, job, name, min(body.wait, 60))
         return as_json(found, 200 if found.done else 202)
 
     return answer
-
-
-def _body(data: bytes) -> ActionBody:
-    try:
-        return msgspec.json.decode(data, type=ActionBody) if data.strip() else ActionBody()
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ConfigError("BODY_INVALID", reason=error) from error
 
 
 def _answering(actions: Actions) -> Answer:
