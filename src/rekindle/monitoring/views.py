@@ -95,7 +95,7 @@ class JobOverview:
     restarts: int = 0
     restarts_total: int = 0
     next_attempt_ms: int | None = None
-    #: status of a subtask → how many have it
+    #: status of a subtask → how many have it; of a job without a driver: how many had it, when it was last heard of
     subtasks: dict[str, int] = field(default_factory=dict)
     #: the error of which it has failed; else the last failure in this run
     error: ErrorView | None = None
