@@ -92,7 +92,9 @@ def test_to_follow_a_log_ends_with_the_job(command: Command, job: JobStorage, cl
     assert command.error("logs", "bids", "--follow") == "JOB_UNKNOWN"
 
 
-@pytest.mark.parametrize(("log_format", "seen"), [(None, ["careful"]), ("text", ["hello", "careful", "the", "end"])])
+@pytest.mark.parametrize(
+    ("log_format", "seen"), [(None, ["careful"]), ("text", ["hello", "careful", "the", "end", "end"])]
+)
 def test_what_run_prints_of_the_log(
     log_format: str | None, seen: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +104,7 @@ def test_what_run_prints_of_the_log(
         logger.info("hello")
         logger.warning("careful", extra={"trace": "at x" if log_format is None else ""})
         logger.error("the\nend", extra={"event": "run_ended"})
+        logger.error("why it cannot start: end", extra={"is_shown": True})
 
     assert [line.rsplit(" ", 1)[-1] for line in capsys.readouterr().err.splitlines()] == seen
     assert logging.getLogger("rekindle").level == before

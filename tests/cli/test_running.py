@@ -247,6 +247,25 @@ def test_a_failed_job_prints_its_error_and_what_to_do(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path, job, "--json").stdout)["error"]["code"] == "SPARK_DIED"
 
 
+@pytest.mark.parametrize(
+    ("job", "error"),
+    [
+        ("Job(JobResult(state='FAILED', error=JobError('SPARK_DIED', reason='it fell').to_json()))", "SPARK_DIED"),
+        ("Job(error=DefinitionError('TASK_MISSING', job='bids'))", "TASK_MISSING"),
+        ("1 / 0", "JOBFILE_FAILED"),
+    ],
+)
+def test_of_a_log_in_json_every_line_is_a_document_and_the_last_has_the_error(
+    job: str, error: str, tmp_path: Path
+) -> None:
+    result = run(tmp_path, job, "--log-format", "json")
+
+    last = [json.loads(line) for line in result.stderr.splitlines()][-1]
+    assert (result.returncode, last["level"]) == (1, "ERROR")
+    assert last["message"].startswith(f"[{error}] ")
+    assert last["message"].splitlines()[-1].startswith("next: ")
+
+
 def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> None:
     result = run(tmp_path, "Job(JobResult(state='DRAINED', already_ended=True))")
 

@@ -41,6 +41,8 @@ def check_quiet(stderr: str, log: str) -> None:
     assert re.search(r"^\tat org\.apache\.spark\.", log, re.MULTILINE), log
     assert not re.search(r"^\s+at (org|java|scala)\.", stderr, re.MULTILINE), stderr
     assert not re.search(r"^\S+ \S+ (WARN|ERROR) ", stderr, re.MULTILINE), stderr
+    noise = "scheduler pool rekindle-|adaptive.enabled is not supported|Cannot find active jobs|native-hadoop"
+    assert re.findall(noise, log) == []
 
 
 def test_the_last_lines_of_python_are_the_error_and_what_to_do(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import threading
@@ -10,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from rekindle.cli import logs
 from rekindle.session import jvm, session
 from rekindle.session.environment import environment
 
@@ -39,6 +41,14 @@ def test_only_the_line_about_the_incubator_module_is_cut_out(capfd):
 def test_other_incubator_modules_are_reported(capfd):
     told = b"WARNING: Using incubator modules: jdk.incubator.vector, jdk.incubator.foreign\n"
     assert passed_on(told, capfd) == told.decode()
+
+
+@pytest.mark.parametrize("log_format", [None, "json"])
+def test_where_spark_logs_is_a_line_of_the_log_where_that_is_printed_in_a_format(log_format, capfd):
+    with logs.printed(log_format, {}):
+        jvm._say("Spark logs to /x")
+    said = capfd.readouterr().err
+    assert said == "Spark logs to /x\n" if log_format is None else json.loads(said)["message"] == "Spark logs to /x"
 
 
 def test_log4j_is_configured_only_if_it_was_not_yet(bare):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -55,8 +55,10 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
 @contextmanager
 def printed(
     log_format: str | None, config: Mapping[str, str], spark_config: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[None]:
+) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Print what Rekindle logs on stderr: all that the log keeps, or, without a format, warnings and errors.
+
+    It yields what prints an error in the same format (`RekindleError.to_json`).
 
     Args:
         spark_config: settings of Spark, whose secrets are hidden.
@@ -70,7 +72,7 @@ def printed(
     # Once: py4j gives the root logger a handler of its own when a JVM has died.
     logger.propagate = False
     try:
-        yield
+        yield printer.say_error
     finally:
         logger.removeHandler(printer)
         level, logger.propagate = before
@@ -83,10 +85,25 @@ class _Printer(logging.Handler):
     def __init__(self, log_format: str | None, spark_config: Mapping[str, str]) -> None:
         super().__init__(logging.NOTSET if log_format else logging.WARNING)
         self._format = log_format
+        #: each line has a format that programs read: no other line is to be among them
+        self.has_format = log_format is not None
         from rekindle.logs.job_log import redaction
         from rekindle.logs.lines import LineMaker
 
         self._maker = LineMaker(redaction(spark_config))
+
+    def say_error(self, error: dict[str, Any]) -> None:
+        """Print an error, with what to do next, and where Spark has logged."""
+        from rekindle.handle import spark_log
+
+        log = spark_log()
+        if self._format is None:
+            if log is not None:
+                output.say(f"Spark's log: {log}", err=True)
+            output.error(error, False)
+        else:
+            place = f"Spark's log: {log}\n" if log is not None else ""
+            LOG.error("[%s] %s\n%snext: %s", error["code"], error["message"], place, error["next_step"])
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record; one that cannot be printed is lost."""
@@ -102,8 +119,9 @@ class _Printer(logging.Handler):
         from rekindle.logs.lines import as_json, as_text
 
         if self._format is None:
-            # How the job has ended is the last thing that `run` says.
-            return None if getattr(record, "event", "") == "run_ended" else self._maker.of_record(record).message
+            # How the job has ended, or why it cannot start, is the last thing that `run` says.
+            is_last = getattr(record, "event", "") == "run_ended" or getattr(record, "is_shown", False)
+            return None if is_last else self._maker.of_record(record).message
         more: dict[str, Any] = {"job": record.job} if hasattr(record, "job") else {}
         line = self._maker.of_record(record)
         return as_json(line, **more) if self._format == "json" else as_text(line)

@@ -92,28 +92,34 @@ def run(
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import logs, progress
 
-    printed = logs.printed(log_format, arguments["config"], arguments["spark_config"])
-    with printed, wrong_command_line(), stdout_for_result(as_json):
-        with _interruptible():
-            # At once: loading Spark takes seconds.
-            say = logs.LOG.info if log_format else partial(output.say, err=True)
-            say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width(sys.stderr) - 1))
-            job = jobfiles.load(jobfile)
-            if arguments["rewind_sinks"] and not yes:
-                asks = partial(click.confirm, abort=True, err=True) if sys.stdin.isatty() else None
-                confirm_rewind(job, arguments, asks)
-            if metrics_port is not None:
-                scraping.serve(metrics_port, arguments["storage"], job.name)
-            if sys.stderr.isatty():
-                say(f"{job.name}: starting Spark ...")
-            handle = job.start(**arguments)
-        result = progress.follow(handle, as_log=log_format is not None)
-    code = _CODES[result.state]
-    try:
-        _print(result, as_json)
-        sys.stdout.flush()
-    except OSError:  # no one reads it any more; the job has ended as it has
-        leave(code)
+    with logs.printed(log_format, arguments["config"], arguments["spark_config"]) as say_error:
+        try:
+            with wrong_command_line(), stdout_for_result(as_json):
+                with _interruptible():
+                    # At once: loading Spark takes seconds.
+                    say = logs.LOG.info if log_format else partial(output.say, err=True)
+                    say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width(sys.stderr) - 1))
+                    job = jobfiles.load(jobfile)
+                    if arguments["rewind_sinks"] and not yes:
+                        asks = partial(click.confirm, abort=True, err=True) if sys.stdin.isatty() else None
+                        confirm_rewind(job, arguments, asks)
+                    if metrics_port is not None:
+                        scraping.serve(metrics_port, arguments["storage"], job.name)
+                    if sys.stderr.isatty():
+                        say(f"{job.name}: starting Spark ...")
+                    handle = job.start(**arguments)
+                result = progress.follow(handle, as_log=log_format is not None)
+        except RekindleError as error:
+            if as_json or log_format is None:
+                raise
+            say_error(error.to_json())
+            return FAILED
+        code = _CODES[result.state]
+        try:
+            _print(result, as_json, say_error)
+            sys.stdout.flush()
+        except OSError:  # no one reads it any more; the job has ended as it has
+            leave(code)
     if code == INTERRUPTED:
         leave(code)
     return code
@@ -196,18 +202,14 @@ def _interruptible() -> Iterator[None]:
         late.cancel()
 
 
-def _print(result: JobResult, as_json: bool) -> None:
+def _print(result: JobResult, as_json: bool, say_error: Callable[[dict[str, Any]], None]) -> None:
     document = result.to_json()
     if as_json:
         output.as_json(document)
         return
     error = document["error"]
     if error is not None:
-        from rekindle.handle import spark_log
-
-        if (log := spark_log()) is not None:
-            output.say(f"Spark's log: {log}", err=True)
-        output.error(error, False)
+        say_error(error)
     word = "already " if result.already_ended else ""
     output.say(
         f"{result.job}  {word}{output.state(result.state)}  run {result.run}, checkpoint {result.checkpoint or '-'}"

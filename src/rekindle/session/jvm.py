@@ -8,6 +8,7 @@ launcher asks for.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -30,6 +31,7 @@ from rekindle.session.kept_classes import SUBMIT_OPTIONS
 from rekindle.session.local_files import class_path
 from rekindle.session.starting import SILENCE_S, JvmWatch
 
+_LOG = logging.getLogger(__name__)
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"
 """The folder of Spark's logs, in the working directory, or in the temporary one where that cannot be written."""
@@ -77,7 +79,7 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
     if ours:
         path = _log_file(name)
         _LOGS[:] = [SparkLog(path, os.path.getsize(path) if os.path.exists(path) else 0)]
-        print(f"Spark logs to {_LOGS[0].path}", file=sys.stderr, flush=True)
+        _say(f"Spark logs to {_LOGS[0].path}")
     try:
         with (
             watch.watched(),
@@ -89,6 +91,14 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
             SparkContext._ensure_initialized(gateway=gateway)
     finally:
         os.close(writer)
+
+
+def _say(text: str) -> None:
+    """Say it on stderr: as a line of the log, where `rekindle run` prints the log there in a format of its own."""
+    if any(getattr(one, "has_format", False) for one in logging.getLogger("rekindle").handlers):
+        _LOG.info(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _log_file(name: str) -> str:
