@@ -29,8 +29,16 @@ def uses(rows: DataFrame) -> None:
     hourly(rows, factor=2).count()
 
 
+export = rk.Files("export")
+at = {"clicks": {0: 5}}
+job.source("clicks", rk.sources.Hybrid(export, then=rk.sources.Kafka("broker:9092", "clicks", start=at)))
+job.source("old", rk.sources.Kafka("broker:9092", "clicks", end=at), event_time="ts")
+
+
 def faults(rows: DataFrame) -> None:
     print(rk.Filez)  # type: ignore[attr-defined]
+    print(rk.sinks.Postgress)  # type: ignore[attr-defined]
+    rk.sources.Hybrid(export, then=rk.sources.Kafka("broker:9092", "clicks", end=at))  # type: ignore[arg-type]
     job.source("more", rk.Files("data"), late="dorp")  # type: ignore[arg-type]
     job.task(bids, output_mode="apend")  # type: ignore[arg-type]
     job.run(mode="steaming")  # type: ignore[arg-type]

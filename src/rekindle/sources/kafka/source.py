@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from rekindle.sources.batch import Batch
 from rekindle.sources.kafka.connector import Offsets, Options, load, refused
@@ -32,6 +32,30 @@ class KafkaStream(Stream):
     start: str | datetime | Offsets
 
 
+@overload
+def Kafka(
+    bootstrap: str,
+    topics: str | Sequence[str],
+    *,
+    start: str | datetime | Offsets = ...,
+    end: None = None,
+    transform: Callable[[DataFrame], DataFrame] | None = ...,
+    options: Options | Callable[[], Options] | None = ...,
+) -> KafkaStream: ...
+
+
+@overload
+def Kafka(
+    bootstrap: str,
+    topics: str | Sequence[str],
+    *,
+    start: str | datetime | Offsets = ...,
+    end: str | datetime | Offsets,
+    transform: Callable[[DataFrame], DataFrame] | None = ...,
+    options: Options | Callable[[], Options] | None = ...,
+) -> Batch: ...
+
+
 def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
     bootstrap: str,
     topics: str | Sequence[str],
@@ -40,7 +64,7 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
     end: str | datetime | Offsets | None = None,
     transform: Callable[[DataFrame], DataFrame] | None = None,
     options: Options | Callable[[], Options] | None = None,
-) -> Stream | Batch:
+) -> KafkaStream | Batch:
     """Return a source of the messages of `topics`: unbounded without `end`, bounded with it.
 
     Args:
