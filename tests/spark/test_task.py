@@ -22,7 +22,7 @@ from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import Drain, InputPosition
+from rekindle.storage.documents.batch import BatchRecord, Drain, InputPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.spark.runs import run_of
@@ -40,8 +40,16 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(Query, "start", start_query)
 
-    def start(watermark_ms: int, *inputs: Input, drained: bool = False) -> tuple[list[e.Event], bool]:
+    def start(
+        watermark_ms: int,
+        *inputs: Input,
+        drained: bool = False,
+        record: BatchRecord | None = None,
+        made: list[SparkTask] | None = None,
+    ) -> tuple[list[e.Event], bool]:
         storage = JobStorage(LocalStore(str(tmp_path)), "job")
+        if record is not None:
+            storage.create(layout.batch(FOLDER, record.batch), record)
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
         storage.store.create(f"{layout.spark_progress_dir(FOLDER)}/offsets/3", offsets.encode())
         if drained:
@@ -64,7 +72,10 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             kept=KeptBatches(),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(FOLDER), None),
         )
-        SparkTask(run_of(storage, heard.append), spark, parts).start()
+        begun = SparkTask(run_of(storage, heard.append), spark, parts)
+        begun.start()
+        if made is not None:
+            made.append(begun)
         return heard, bool(queries)
 
     return start
@@ -72,6 +83,22 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_its_query_goes_on(started: Any) -> None:
     assert started(1_735_689_600_000) == ([e.TaskStarted(task=SubtaskId("sums", 0))], True)
+
+
+@pytest.mark.parametrize(("recorded", "shown"), [(1_735_689_600_000, 1_735_689_600_000), (0, None), (None, None)])
+def test_until_a_batch_has_run_it_shows_the_watermark_of_the_last_record(
+    started: Any, recorded: int | None, shown: int | None
+) -> None:
+    """Else the lag of a job whose sources are quiet would be unknown after each start, and no alarm would go off."""
+    made: list[SparkTask] = []
+    frame: Any = object()
+    live = Input(uid="live", frame=frame, position=InputPosition(), delay_ms=4_000)
+
+    started(
+        1_735_689_600_000, live, record=BatchRecord(batch=2, offsets_hash="", run=1, watermark_ms=recorded), made=made
+    )
+
+    assert made[0].status().watermark == shown
 
 
 def test_one_that_was_being_flushed_reads_nothing_more_but_waits_to_be_finished(started: Any) -> None:

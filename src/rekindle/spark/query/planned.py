@@ -32,6 +32,8 @@ class PlannedBatches:
         self._may_be_flushed = may_be_flushed
         #: the batch that this run has found planned and that may have been run, -1 for none
         self.found = -1
+        #: the watermark of the last recorded batch, ms; None where it is not known, or the batch was a flush
+        self.watermark_ms: int | None = None
 
     def look(self) -> None:
         """Find what is planned, before this run plans anything."""
@@ -58,6 +60,7 @@ class PlannedBatches:
         """
         if before is not None and before.offsets:
             plan_again(self._store, self._folder, before.batch, before.offsets_hash, before.offsets)
+        self.watermark_ms = record.watermark_ms if record is not None and not record.flush else None
         if record is not None and record.offsets:
             put_back(self._store, self._folder, record.batch, record.offsets_hash, record.offsets)
 

@@ -27,6 +27,7 @@ def shown(
     inputs: Sequence[Input],
     report: Mapping[str, Any],
     *,
+    begun_at_ms: int | None,
     batch: int,
     duration_ms: int | None,
     rows_read: RowsRead,
@@ -38,6 +39,7 @@ def shown(
     Args:
         logs: the store in which its query reads the logs of its inboxes.
         report: Spark's on the query; empty where there is none yet.
+        begun_at_ms: the watermark that the query continues with: Spark reports none before a batch has rows.
         batch: the last one that is recorded, -1 for none.
         backlog: of its channels; None where no task reads its output.
     """
@@ -46,7 +48,7 @@ def shown(
         subtask=place.subtask,
         status="",
         batch=batch,
-        watermark=watermark_ms(report),
+        watermark=watermark_ms(report) or begun_at_ms or None,
         inputs={item.uid: _input(logs, place, inputs, item, report) for item in inputs},
         rows_per_second=report.get("processedRowsPerSecond"),
         batch_duration_ms=duration_ms,

@@ -80,8 +80,7 @@ class SparkTask:
         )
         listen_to_readings(parts.inputs, self._intake, self._blame, wake=self._query.wake, post=run.post)
         self._last_duration_ms: int | None = None
-        #: the last batch, and rows of its output, where they are counted
-        self._rows_out: tuple[int, int | None] = (-1, None)
+        self._rows_out: tuple[int, int | None] = (-1, None)  # the last batch, and rows of its output if counted
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -292,6 +291,7 @@ class SparkTask:
             self._place,
             self._inputs,
             self._query.report(),
+            begun_at_ms=self._planned.watermark_ms,
             batch=self._protocol.last,
             duration_ms=self._last_duration_ms,
             rows_read=self._rows_read,
