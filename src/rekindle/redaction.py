@@ -71,7 +71,14 @@ class Redaction:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        known = sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+        self._values: frozenset[str] = frozenset()
+        self._known: re.Pattern[str] | None = None
+        self.learn(values)
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Hide these from now on, too."""
+        self._values |= {value for value in values if len(value) >= _SHORTEST}
+        known = sorted(self._values, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
 
     def __call__(self, text: str) -> str:
@@ -80,3 +87,7 @@ class Redaction:
         for pattern, shown in _PATTERNS:
             text = pattern.sub(shown, text)
         return text
+
+
+hide = Redaction()
+"""The filter of this process, for errors: it learns the secrets of the jobs that are started in it."""

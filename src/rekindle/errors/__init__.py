@@ -21,10 +21,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rekindle.errors.conditions import CONDITIONS
-from rekindle.redaction import Redaction
-
-_HIDE = Redaction()
-"""The filter of secrets: an error is shown, stored and sent, and an address or a driver's words in it may hold one."""
+from rekindle.redaction import hide
 
 
 class RekindleError(Exception):
@@ -75,14 +72,17 @@ def _rebuild(cls: type[RekindleError], code: str, parameters: dict[str, Any]) ->
 
 
 def _shown(value: Any) -> Any:
-    """Return a parameter without secrets; what is no JSON value, such as another error, is its text."""
+    """Return a parameter without secrets; what is no JSON value, such as another error, is its text.
+
+    An error is shown, stored and sent, and an address or a driver's words in it may hold a secret.
+    """
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, dict):
         return {name: _shown(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_shown(one) for one in value]
-    return _HIDE(storable(value if isinstance(value, str) else str(value)))
+    return hide(storable(value if isinstance(value, str) else str(value)))
 
 
 class DefinitionError(RekindleError):

@@ -15,7 +15,7 @@ from rekindle.errors import RekindleError, storable
 from rekindle.history.log import EVENTS
 from rekindle.history.writer import LogWriter
 from rekindle.ids import SubtaskId
-from rekindle.redaction import Redaction
+from rekindle.redaction import hide
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.history import EventError, HistoryEvent, Severity
@@ -56,7 +56,6 @@ _REQUESTS = {"stop": "stop_requested", "cancel": "cancel_requested"}
 _LOG = logging.getLogger(__name__)
 _LEVELS: Mapping[Severity, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-_HIDE = Redaction()
 _DIGITS = re.compile(r"\d+")
 
 
@@ -251,7 +250,7 @@ def _error(error: Mapping[str, Any], trace: str = "") -> EventError:
         message=_cut(error["message"], MESSAGE_LETTERS),
         next_step=error.get("next_step", ""),
         parameters=dict(_parameters(error.get("parameters", {}))),
-        trace=_cut(_HIDE(trace), TRACE_LETTERS),
+        trace=_cut(hide(trace), TRACE_LETTERS),
     )
 
 

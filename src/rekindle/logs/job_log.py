@@ -22,7 +22,7 @@ from rekindle.errors import one_line
 from rekindle.logs import pieces
 from rekindle.logs.lines import LineMaker, LogLine
 from rekindle.logs.spark_lines import SparkLines, SparkLog
-from rekindle.redaction import Redaction, secret_values
+from rekindle.redaction import Redaction, hide, secret_values
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.run_documents import RunDocuments
 
@@ -111,10 +111,11 @@ class JobLog(logging.Handler):
         if record.thread == self._thread.ident or getattr(record, "job", self._storage.job) != self._storage.job:
             return
         with suppress(Exception):
-            self._add(self._maker.of_record(record))
+            line = self._maker.of_record(record)
+            self._add(line)
             is_shown = getattr(record, "is_shown", False)
             if not is_shown and (hasattr(record, "job") or self is _first()):
-                _say_where_no_one_listens(record)
+                _say_where_no_one_listens(record, line.message)
 
     def close(self) -> None:
         """Hear no more; write what waits, if that can be done in a moment."""
@@ -210,20 +211,20 @@ def _first() -> JobLog:
     return next(one for one in logging.getLogger(LOGGER).handlers if isinstance(one, JobLog))
 
 
-def _say_where_no_one_listens(record: logging.LogRecord) -> None:
+def _say_where_no_one_listens(record: logging.LogRecord, message: str) -> None:
     """Print a warning as `logging` does where no handler is there: ours is none that anyone sees."""
     heard_by: list[logging.Handler] = [*logging.getLogger(LOGGER).handlers, *logging.getLogger().handlers]
     if all(isinstance(one, JobLog) for one in heard_by) and logging.lastResort is not None:
-        said = logging.LogRecord(
-            record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), (), None
-        )
+        said = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, message, (), None)
         if said.levelno >= logging.lastResort.level:
             logging.lastResort.handle(said)
 
 
 def redaction(spark_config: Mapping[str, str]) -> Redaction:
-    """Return what hides the secrets of this process and of its settings of Spark."""
-    return Redaction(secret_values(os.environ) | secret_values(spark_config))
+    """Return what hides the secrets of this process and of its settings of Spark; errors hide them from now on."""
+    values = secret_values(os.environ) | secret_values(spark_config)
+    hide.learn(values)
+    return Redaction(values)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rekindle.errors import InputError
-from rekindle.redaction import Redaction
+from rekindle.redaction import hide
 
 if TYPE_CHECKING:
     from rekindle.session.failures import Link
@@ -27,8 +27,6 @@ _OF_JDBC = re.compile(r"FAILED_JDBC(\..*)?")
 
 _DRIVERS = re.compile(r"\w*SQL\w*Exception")
 _SPARK = "org.apache.spark."
-
-_redacted = Redaction()
 
 
 def of_source(links: Sequence[Link], source: str) -> InputError | None:
@@ -91,4 +89,4 @@ def _said(link: Link) -> str:
 
 def _line(text: str) -> str:
     # Drivers may repeat the address, with what users put into it.
-    return _redacted(" ".join(text.split()))
+    return hide(" ".join(text.split()))

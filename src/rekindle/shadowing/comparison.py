@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rekindle.errors import ControlError, one_line
-from rekindle.redaction import Redaction
+from rekindle.redaction import hide
 from rekindle.shadowing.report import RowExample, SinkComparison
 from rekindle.sinks.two_phase import Committable, TwoPhaseSink
 from rekindle.storage.documents.checkpoint import Manifest
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.spark.comparing import Side
-
-_HIDE = Redaction()
-"""The filter of what the driver of a sink says, which may hold a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ def _sides(spark: SparkSession, compared: Compared, readers: SinkRows, uid: str)
             _side(spark, readers.shadow, uid, compared.theirs, compared.their_due, readers.original.as_read_back),
         )
     except Exception as error:
-        return _HIDE(one_line(error))
+        return hide(one_line(error))
 
 
 def _compared(uid: str, sides: tuple[Side, Side] | str, options: ComparisonOptions) -> SinkComparison:
@@ -88,7 +85,7 @@ def _compared(uid: str, sides: tuple[Side, Side] | str, options: ComparisonOptio
     try:
         made = compared(*sides, columns.both, key=key, tolerance=tolerance, examples=options.examples)
     except Exception as error:
-        return SinkComparison(sink=uid, unseen=_HIDE(one_line(error)))
+        return SinkComparison(sink=uid, unseen=hide(one_line(error)))
     return SinkComparison(
         sink=uid,
         equal=made.equal,
