@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import logging
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def lives(process: int) -> bool:
     return state != "Z"
 
 
+@contextmanager
+def interrupts_heard() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests may ignore it
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def interrupted_once(begun: Callable[[], bool]) -> None:
+    until(begun)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")
 def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(launcher: Path) -> None:
     launcher.write_text("#!/bin/sh\nsleep 1000 &\necho $$ $! > processes\nwait\n")
@@ -55,17 +70,9 @@ def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(laun
 def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interrupted(launcher: Path) -> None:
     launcher.write_text("#!/bin/sh\ntrap '' INT TERM\nsleep 1000 &\necho $$ $! > begun && mv begun processes\nwait\n")
 
-    def interrupt() -> None:
-        until(Path("processes").exists)
-        _thread.interrupt_main()
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests may ignore it
-    try:
-        threading.Thread(target=interrupt).start()
-        with pytest.raises(KeyboardInterrupt):
-            jvm.start_jvm({}, "interrupted")
-    finally:
-        signal.signal(signal.SIGINT, before)
+    threading.Thread(target=interrupted_once, args=(Path("processes").exists,)).start()
+    with interrupts_heard(), pytest.raises(KeyboardInterrupt):
+        jvm.start_jvm({}, "interrupted")
     processes = [int(one) for one in Path("processes").read_text().split()]
     assert len(processes) == 2
     until(lambda: not any(map(lives, processes)))
@@ -98,6 +105,21 @@ def test_a_session_that_waits_for_its_cluster_says_so_until_it_is_there(caplog: 
     finally:
         logging.getLogger(starting.__name__).removeHandler(heard)
     assert caplog.messages[0].startswith("Spark has been starting for 1 min.")
+
+
+def test_an_interrupt_gives_up_a_session_that_waits_for_its_cluster() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def make() -> None:
+        begun.set()
+        ended.wait(20)
+        ended.set()
+
+    threading.Thread(target=interrupted_once, args=(begun.is_set,)).start()
+    with interrupts_heard(), pytest.raises(KeyboardInterrupt):
+        starting.said_to_wait(make)
+    assert not ended.is_set(), "it waits for no cluster"
+    ended.set()
 
 
 def test_a_session_that_is_refused_raises_what_spark_raised() -> None:

@@ -167,3 +167,30 @@ def test_functions_forget_a_dead_jvm_and_no_other_thread_is_disturbed() -> None:
             thread.join()
     assert [function._judf_placeholder for function in functions] == [None] * 3
     assert failures == []
+
+
+INTERRUPTED = """
+import subprocess, sys
+from types import SimpleNamespace
+from pyspark import SparkContext
+from rekindle.session.lifeline import forgotten_if_interrupted
+
+process = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
+SparkContext._gateway = SimpleNamespace(proc=process)
+SparkContext._active_spark_context = None if sys.argv[1] == "first" else SimpleNamespace()
+try:
+    with forgotten_if_interrupted():
+        SparkContext._active_spark_context = SimpleNamespace()  # as PySpark does before it waits
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    print(process.poll(), SparkContext._gateway is None, SparkContext._active_spark_context is None)
+process.kill()
+"""
+
+
+@pytest.mark.parametrize(
+    ("session", "left"), [("first", f"{-signal.SIGKILL} True True"), ("second", "None False False")]
+)
+def test_a_jvm_whose_first_session_is_interrupted_is_not_met_by_the_next_start(session: str, left: str) -> None:
+    said = subprocess.run([sys.executable, "-c", INTERRUPTED, session], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == left

@@ -22,8 +22,8 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,6 +191,21 @@ def forget_failed_jvm() -> None:
     gateway: Any = SparkContext._gateway
     if getattr(gateway, "proc", None) is not None:
         forget_jvm(gateway)
+
+
+@contextmanager
+def forgotten_if_interrupted() -> Iterator[None]:
+    """End the JVM of this process if the making of its first session, inside, is interrupted.
+
+    The half of a session that it has would be in the way of the next one.
+    """
+    is_first = SparkContext._active_spark_context is None
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_first:
+            forget_failed_jvm()
+        raise
 
 
 def forget_jvm(gateway: Any) -> None:

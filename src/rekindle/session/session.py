@@ -27,6 +27,7 @@ from rekindle.session.classes import java_class
 from rekindle.session.connectors import s3a_settings
 from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
+from rekindle.session.lifeline import forgotten_if_interrupted
 from rekindle.session.local_files import settings as of_local_files
 from rekindle.session.settings import Decision, of, refused
 from rekindle.session.sharing import is_of_user
@@ -76,7 +77,6 @@ _QUIET_LOGGERS = (
     "org.apache.spark.api.python.PythonRunner",
     "org.apache.spark.broadcast.TorrentBroadcast",
 )
-
 
 _LOG4J = "org.apache.logging.log4j"
 _OF_LOG4J = ("LogManager", "Level", "core.config.Configurator")
@@ -150,7 +150,8 @@ def _let_workers_import_beside(program: str | None) -> None:
 
 def _make(builder: Any) -> SparkSession:
     """Make a session in another thread: in the main one PySpark would let Ctrl-C end Spark's jobs, noisily."""
-    spark: SparkSession = said_to_wait(builder.getOrCreate)
+    with forgotten_if_interrupted():
+        spark: SparkSession = said_to_wait(builder.getOrCreate)
     # It became the active session of that thread only. Where its class lies has changed with Spark 4.
     session: Any = spark._jsparkSession
     java_class(spark._jvm, session.getClass().getName()).setActiveSession(session)
@@ -221,7 +222,6 @@ _QUIET_PYTHON_LOGGERS = (
     "DataFrameQueryContextLogger",
     "SQLQueryContextLogger",
 )
-
 
 _PUT_BACK_S = 5.0
 

@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -35,17 +35,28 @@ _Made = TypeVar("_Made")
 
 
 def said_to_wait(make: Callable[[], _Made], minute_s: float = 60.0) -> _Made:
-    """Return what `make` returns, from a thread of its own; each minute that it takes, a warning says so."""
-    with ThreadPoolExecutor(1) as pool:
-        made, minutes = pool.submit(make), 0
-        while not wait([made], minute_s).done:
-            minutes += 1
-            _LOG.warning(
-                "Spark has been starting for %d min. On a cluster it waits for the master to answer and for room "
-                "there: look at spark.master and at the cluster's queue. Ctrl-C gives up.",
-                minutes,
-            )
-        return made.result()
+    """Return what `make` returns, from a thread of its own; each minute that it takes, a warning says so.
+
+    An interrupt does not wait for that thread, as one of a `ThreadPoolExecutor` would be waited for.
+    """
+    made: Future[_Made] = Future()
+
+    def work() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=work, name="spark-session", daemon=True).start()
+    minutes = 0
+    while not wait([made], minute_s).done:
+        minutes += 1
+        _LOG.warning(
+            "Spark has been starting for %d min. On a cluster it waits for the master to answer and for room there: "
+            "look at spark.master and at the cluster's queue. Ctrl-C gives up.",
+            minutes,
+        )
+    return made.result()
 
 
 class JvmWatch:
