@@ -45,6 +45,7 @@ import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
 import rekindle.spark.inputs.split_reading
 import rekindle.spark.output.segments
+import rekindle.spark.query.alive
 import rekindle.spark.query.kept_batches
 import rekindle.spark.query.query
 import rekindle.spark.streaming.assembly
@@ -513,6 +514,7 @@ class World:
             (query, "check_settings", _nothing),
             (query, "same_for_each_batch", lambda _: {}),
             (rekindle.spark.streaming.task, "threading", threads),
+            (rekindle.spark.query.alive, "threading", threads),
             (rekindle.spark.query.kept_batches, "LEAST", 14),
             (rekindle.spark.query.kept_batches, "MOST_ROOM", 30),
             (batch, "time", threads),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -36,6 +35,7 @@ from rekindle.spark.plans.plan import build_batch_task
 from rekindle.spark.prelude.closing import closed, first_open_us
 from rekindle.spark.prelude.keeping import Kept
 from rekindle.spark.prelude.windows import NotClosedError, Windows
+from rekindle.spark.query.alive import stop_beside
 from rekindle.spark.query.optimizer import started_with
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import PreludeDocument
@@ -187,12 +187,10 @@ class PreludeReading:
         return [source for item in self._inputs if item.bounded for source in item.spark_sources]
 
     def interrupt(self) -> None:
-        """Give up copying."""
+        """Give up copying; wait for nothing."""
         self._interrupted = True
-        copying = self._copying
-        if copying is not None:
-            with suppress(Exception):
-                copying.stop()
+        if (copying := self._copying) is not None:
+            stop_beside(copying)
 
     def _copy(self, item: Input, attempt: str) -> int:
         folder = self._place.folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +25,11 @@ def stop(query: StreamingQuery) -> None:
             raise
 
 
-def stop_quietly(query: StreamingQuery) -> None:
-    """Stop a query if that can be done."""
-    with suppress(Exception):
-        query.stop()
+def stop_beside(query: StreamingQuery) -> None:
+    """Stop a query if that can be done, on a thread of its own: Spark may wait for what the query is at."""
+
+    def stop_quietly() -> None:
+        with suppress(Exception):
+            query.stop()
+
+    threading.Thread(target=stop_quietly, name="stop-query", daemon=True).start()

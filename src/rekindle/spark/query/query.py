@@ -23,7 +23,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.session.failures import brief
 from rekindle.session.session import NEEDED, check_settings
 from rekindle.session.settings import BATCHES_KEPT, STATE_COUNTED
-from rekindle.spark.query.alive import is_active, stop, stop_quietly
+from rekindle.spark.query.alive import is_active, stop, stop_beside
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.commits import QueryCommits
@@ -113,9 +113,8 @@ class Query:
         if self.interrupted:
             raise JobError("QUERY_DIED", task=self._subtask.task, reason="its run is over")
         self._batches.begin(hold_after)
-        self._spark.sparkContext.setLocalProperty(
-            "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
-        )
+        pool = f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         progress_dir = self._store.spark_path(self._progress_dir)
         calls = Calls(self._spark, self._batches)
         writer = (
@@ -272,10 +271,9 @@ class Query:
     def interrupt(self) -> None:
         """Stop the query now, whatever it does, and wait for nothing; it is never started again."""
         self.interrupted = True
-        query = self._query
-        if query is not None:
+        if (query := self._query) is not None:
             self.expect_end(hold_after=-1)
-            threading.Thread(target=stop_quietly, args=(query,), daemon=True).start()
+            stop_beside(query)
 
     def expect_end(self, hold_after: int | None = None) -> None:
         """Expect the query that runs now to end on purpose: that is no failure.
@@ -289,6 +287,8 @@ class Query:
             self._batches.hold_after = hold_after
 
     def _watch(self, query: StreamingQuery, run_id: str, polling: Polling, calls: Calls) -> None:
+        if self.interrupted:
+            self.interrupt()  # that came while Spark was starting it
         reason: BaseException | None = None
         try:
             polling.watch(query)
