@@ -125,3 +125,25 @@ def test_after_a_long_silence_a_query_whose_inboxes_are_paid_for_looks_less_ofte
 def test_where_a_look_costs_nothing_it_always_looks_as_often() -> None:
     polling = Polling(SimpleNamespace(_jvm=None), every_ms=500, at_most_ms=longest_ms(500, pace=1))  # type: ignore[arg-type]
     assert polling.pause_s(polling._found_s + 3_600) == 0.5
+
+
+def test_a_wake_that_comes_as_it_is_decided_that_a_busy_query_need_not_look_is_not_lost() -> None:
+    looked, woken = threading.Event(), threading.Event()
+
+    def busy() -> bool:
+        if not woken.is_set():
+            woken.set()
+            polling.wake()
+        return True
+
+    nothing: Any = SimpleNamespace(_jvm=None)
+    polling = Polling(nothing, every_ms=10, busy=busy)
+    polling._clock = SimpleNamespace(advance=lambda _: looked.set())
+    tending = threading.Thread(target=polling._tend, args=(None,))
+    tending.start()
+    try:
+        until(looked.is_set, 10)
+    finally:
+        polling._ended = True
+        polling.wake()
+        tending.join()

@@ -192,12 +192,13 @@ class Polling:
             if self._ended:
                 return
             now_s = time.monotonic()
-            if self._wanted or now_s >= wake_s:
-                if self._wanted:
-                    self._found_s = now_s
-                looks = self._wanted or not self._busy()
-                self._wanted, wake_s = False, now_s + self.pause_s(now_s)
-                if looks:
+            # It is read once: a wake that comes from here on is for the next round.
+            wanted = self._wanted
+            if wanted:
+                self._wanted, self._found_s = False, now_s
+            if wanted or now_s >= wake_s:
+                wake_s = now_s + self.pause_s(now_s)
+                if wanted or not self._busy():
                     self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
             if self._asked and self._is_due():
                 self._asked, self._fetched_s = False, now_s
