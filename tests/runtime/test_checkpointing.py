@@ -345,6 +345,7 @@ def test_folders_of_lineages_gone_by_are_looked_for_until_there_are_none(world: 
             return super().names(folder)
 
     world.store = Noted(world.location)
+    world.store.create(f"{layout.tasks(JOB)}/{TASK}/0/.DS_Store", b"of another program")
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)

@@ -16,6 +16,7 @@ import uuid
 from rekindle.channels.inbox import Inbox, is_compaction
 from rekindle.storage import layout
 from rekindle.storage.documents.sources import FrozenFile
+from rekindle.storage.numbered import names_before
 from rekindle.storage.port import Store
 
 MARK_COLUMN = "ts"
@@ -73,9 +74,8 @@ class Marks:
 
     def _forget_before(self, k: int) -> None:
         """Delete rows whose admission no query can read again; the name says which that is."""
-        for name in self._store.names(layout.mark_rows(self._folder)):
-            if int(name.split("-", 1)[0]) < k:
-                self._store.delete(layout.mark_row(self._folder, name))
+        for name in names_before(self._store, layout.mark_rows(self._folder), k):
+            self._store.delete(layout.mark_row(self._folder, name))
 
 
 def _row(event_time_us: int) -> bytes:

@@ -32,6 +32,7 @@ from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFile, SplitRead
 from rekindle.storage.job_documents import JobDocuments
+from rekindle.storage.numbered import names_before
 from rekindle.storage.port import NotFound
 
 _AHEAD = 1
@@ -169,8 +170,7 @@ def purge_reads(storage: JobDocuments, folder: str, before: int) -> None:
         folder: `read_layout.reads`.
     """
     store = storage.store
-    names = store.names(folder)
-    old = [name for name in names if int(name[:9]) < before]
+    old = names_before(store, folder, before)
     # The documents go last: what they name is gone, and no one needs it.
     store.delete_trees(folder, [name for name in old if not name.endswith(".json")])
     store.delete_many([f"{folder}/{name}" for name in old if name.endswith(".json")])

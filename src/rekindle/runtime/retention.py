@@ -23,6 +23,7 @@ from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import dispose_claimed
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Run
+from rekindle.storage.numbered import names_before, number_of
 
 RUNS = 200
 """The number of runs that are kept: a job that is started very often must not fill its storage, or slow its starts."""
@@ -189,8 +190,8 @@ class Retention:
         left = False
         for task in [f"{above}/{uid}" for uid in store.names(above)]:
             for folder in [f"{task}/{part}" for part in store.names(task)]:
-                older = [name for name in store.names(folder) if int(name) < self._run.lineage]
-                doomed = [name for name in older if int(name) not in needed]
+                older = names_before(store, folder, self._run.lineage)
+                doomed = [name for name in older if number_of(name) not in needed]
                 store.delete_trees(folder, doomed)
                 left |= len(doomed) < len(older)
         self._older_lineages = left

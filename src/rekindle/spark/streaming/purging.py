@@ -8,6 +8,7 @@ from rekindle.progress.retention import SourceLogs
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
+from rekindle.storage.numbered import names_before
 
 SETTLED_MS = 600_000
 """The time from the final end of a task until what Spark keeps of it is deleted: an upload of its state that was under
@@ -71,7 +72,7 @@ class Purging:
         store, folder = self._storage.store, self._folder
         self._delete_reads(before)
         segments = layout.segments(folder)
-        store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < before])
+        store.delete_trees(segments, names_before(store, segments, before))
         batches = [batch for batch in self._storage.records(folder) if batch < before]
         store.delete_many([layout.batch(folder, batch) for batch in batches])
         self._deleted_upto = before
