@@ -6,6 +6,7 @@ Spans are of the protocol's own time, which never goes back. What is measured is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -44,8 +45,8 @@ class CheckpointLog:
         self._taking: dict[int, _Taking] = {}
         #: since when sinks commit a checkpoint, in the protocol's time
         self._committing: dict[int, int] = {}
-        #: those of this run that are complete
-        self._completed: set[int] = set()
+        #: number of the first one that this run has completed; infinite: it has completed none
+        self._first = math.inf
         #: the newest completed one that was added; None: there was none in this run
         self._newest: CheckpointRecord | None = None
 
@@ -88,7 +89,7 @@ class CheckpointLog:
     def completed(self, manifest: Manifest, took_ms: int) -> None:
         """Add the row of a checkpoint whose manifest is there, so many milliseconds after its trigger."""
         taking = self._taking.pop(manifest.checkpoint, None)
-        self._completed.add(manifest.checkpoint)
+        self._first = min(manifest.checkpoint, self._first)
         record = self._record(manifest)
         if taking is not None:
             subtasks = tuple(_with_bytes(taking.subtasks[task], manifest) for task in sorted(taking.subtasks))
@@ -144,11 +145,10 @@ class CheckpointLog:
 
     def _before(self, rows: list[CheckpointRecord]) -> list[CheckpointRecord]:
         """Return what earlier runs have completed, and could not write any more."""
-        known = {row.id for row in rows if row.status == "completed"} | self._completed
         # Rows before these are in older segments.
         older = min((row.id for row in rows), default=1) - 1
         newest = max((row.id for row in rows if row.status == "completed"), default=older)
-        numbers = (number for number in self._storage.numbers_used() if number > newest and number not in known)
+        numbers = (number for number in self._storage.numbers_used() if newest < number < self._first)
         manifests = (self._storage.manifest(number) for number in numbers)
         return [self._record(manifest) for manifest in manifests if manifest is not None]
 
