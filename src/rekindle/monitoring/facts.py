@@ -116,6 +116,7 @@ class JobFacts:
         #: time since its heartbeat was seen to be replaced, ms; None: it was not yet
         self.still_ms: int | None = None
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
+        #: documents that were read; replaced as a whole where one is gone: other threads may just be looking it up
         self._runs: dict[int, Run] = {}
         self._results: dict[int, Result] = {}
         self._manifests: dict[int, Manifest | None] = {}
@@ -183,39 +184,38 @@ class JobFacts:
 
     def result(self, run: int) -> Result | None:
         """Read how a run ended."""
-        if run not in self._results:
+        known = self._results
+        if run not in known:
             found = self.storage.result(run)
             if found is None:
                 return None
-            self._results[run] = found
-        return self._results[run]
+            known[run] = found
+        return known[run]
 
     def runs(self) -> list[Run]:
         """Read all runs, the newest first."""
         names = self.storage.store.names(layout.runs(self.storage.job))
-        numbers = {int(match[1]) for name in names if (match := _RUN.fullmatch(name))}
-        for gone in self._runs.keys() - numbers:
-            del self._runs[gone]
-        for number in numbers - self._runs.keys():
-            run = self.storage.run(number)
-            if run is not None:
-                self._runs[number] = run
-        return [self._runs[number] for number in sorted(self._runs, reverse=True)]
+        numbers = sorted((int(match[1]) for name in names if (match := _RUN.fullmatch(name))), reverse=True)
+        known, results = self._runs, self._results
+        read = ((number, known.get(number) or self.storage.run(number)) for number in numbers)
+        self._runs = runs = {number: run for number, run in read if run is not None}
+        self._results = {number: results[number] for number in numbers if number in results}
+        return [*runs.values()]
 
     def kept(self) -> list[int]:
         """Return the numbers of checkpoints whose folder is there, and of those that no checkpoint may have."""
-        numbers = self.storage.numbers_used()
-        for gone in self._manifests.keys() - set(numbers):
-            del self._manifests[gone]
+        numbers, known = self.storage.numbers_used(), self._manifests
+        self._manifests = {number: known[number] for number in numbers if number in known}
         return numbers
 
     def manifest(self, checkpoint: int) -> Manifest | None:
         """Read the manifest of a checkpoint; None where there is none that can be read."""
-        if checkpoint not in self._manifests:
+        known = self._manifests
+        if checkpoint not in known:
             try:
-                self._manifests[checkpoint] = self.storage.manifest(checkpoint)
+                known[checkpoint] = self.storage.manifest(checkpoint)
             except StorageError as error:
                 if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
                     raise
                 return None
-        return self._manifests[checkpoint]
+        return known[checkpoint]
