@@ -60,13 +60,11 @@ class TaskOrders:
         self._failed.discard(task)
 
         def start() -> None:
-            if again:
-                self._end_attempt(task)
             # A newer run may have caused the failure, and this query would disturb that run's query.
             if self._run.storage.fence.newer_than(self._run.run.run) is None:
                 runner.start()
 
-        self._order(command.task, start)
+        self._order(task, start, again=again)
 
     def suspend(self, command: c.SuspendTask) -> None:
         """Hold a task after its last batch record."""
@@ -74,11 +72,9 @@ class TaskOrders:
         again = self._has_failed(task)
 
         def suspend() -> e.Event:
-            if again:
-                self._end_attempt(task)
             return e.TaskSuspended(task=task, batch=runner.suspend())
 
-        self._order(task, suspend)
+        self._order(task, suspend, again=again)
 
     def finish(self, command: c.FinishTask) -> None:
         """Let a task flush and finish."""
@@ -86,12 +82,10 @@ class TaskOrders:
         again = self._has_failed(task)
 
         def finish() -> e.Event:
-            if again:
-                self._end_attempt(task)
             batch, notes = runner.finish(command.drain)
             return e.TaskFinished(task=task, batch=batch, drained=command.drain, notes=notes)
 
-        self._order(task, finish)
+        self._order(task, finish, again=again)
 
     def close(self, command: c.CloseTask) -> None:
         """Release the query and the sinks of a task."""
@@ -103,13 +97,19 @@ class TaskOrders:
 
         self._order(task, close)
 
-    def _order(self, task: SubtaskId, act: Callable[[], e.Event | None]) -> None:
-        """Carry out an order on the task's own thread; an exception becomes a `TaskFailed`."""
+    def _order(self, task: SubtaskId, act: Callable[[], e.Event | None], *, again: bool = False) -> None:
+        """Carry out an order on the task's own thread; an exception becomes a `TaskFailed`.
+
+        Args:
+            again: the order begins another attempt, so the one before is ended first.
+        """
 
         def carry_out() -> None:
             if self._is_over():
                 return
             try:
+                if again:
+                    self._end_attempt(task)
                 event = act()
             except BaseException as error:  # an order never ends silently
                 event = e.TaskFailed(
