@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.runs import Identity, Result
 from rekindle.storage.documents.sources import SplitRead
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
@@ -140,6 +142,19 @@ def test_what_a_checkpoint_needs_is_missed_when_it_is_gone_empty_or_cut(what: st
             world.store.replace(path, data)
             looked += 1
     assert looked
+
+
+@pytest.mark.parametrize("what", [*NEEDED, "the log of an inbox"])
+def test_a_folder_in_the_place_of_a_file_is_a_fault(what: str, tmp_path: Path) -> None:
+    found_in = NEEDED.get(what, lambda world: paths(world, r".*/marks/.*/_spark_metadata/\d+"))
+    world, path = next((world, path) for world in map(Stored, SEEDS) for path in found_in(world))
+    store = LocalStore(str(tmp_path))
+    for entry in world.store.walk(""):
+        store.create(entry.path, world.store.read(entry.path))
+    store.delete(path)
+    (tmp_path / path).mkdir()
+
+    assert {fault.code for fault in check(store).jobs[0].faults} == {"OBJECT_MISSING"}
 
 
 def test_a_segment_that_is_still_to_be_read_is_missed_and_its_size_compared() -> None:

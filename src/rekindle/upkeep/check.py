@@ -104,7 +104,8 @@ def check_job(storage: JobStorage, silent: Run | Status | None = None) -> Findin
         ]
     # Where a document cannot be read, what it names is not known.
     if not found.faults and found.state != RUNNING:
-        found.orphans.extend(orphans_of(storage, manifests, sizes))
+        with found.noting(layout.job(storage.job)):
+            found.orphans = [*orphans_of(storage, manifests, sizes)]
     return found
 
 

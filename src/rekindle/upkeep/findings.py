@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rekindle.errors import RekindleError, StorageError
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import Status
+from rekindle.storage.port import NotFound
 
 _UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "STORAGE_CREDENTIALS_MISSING", "KERBEROS_TICKET_NEEDED"})
 """Errors that say nothing about what is stored."""
@@ -69,6 +70,8 @@ class Findings:
     def noting(self, path: str) -> Iterator[None]:
         """Note an error inside, of what is stored at `path`, as a fault: it does not end the check.
 
+        A file may also be gone, or be a folder, by the time that it is read.
+
         Raises:
             StorageError: the storage cannot be reached.
         """
@@ -78,3 +81,5 @@ class Findings:
             if not isinstance(error, StorageError) or error.code in _UNREACHED:
                 raise
             self.note(error, str(error.parameters.get("path", path)))
+        except NotFound as error:
+            self.missing(str(error), "a start")
