@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -98,3 +101,19 @@ def test_without_a_verb_the_help_is_shown() -> None:
 
     assert "Commands:" in result.output
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("words", [["status", "bids"], ["dispose", "saves/x", "--yes"]])
+def test_a_working_directory_that_was_deleted_is_said(words: list[str], tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    program = f"""
+import os, sys
+from rekindle.cli import main
+os.rmdir({str(here)!r})
+sys.argv = {["rekindle", *words, "--json"]!r}
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["code"] == "WORKING_FOLDER_GONE", done

@@ -78,6 +78,11 @@ class Group(click.Group):
         except click.Abort:
             code = INTERRUPTED
             output.say("Interrupted.", err=True)
+        except FileNotFoundError:
+            if not _is_nowhere():
+                raise
+            code = FAILED
+            output.error(ConfigError("WORKING_FOLDER_GONE").to_json(), as_json)
         sys.exit(code)
 
     def resolve_command(
@@ -92,6 +97,15 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the verbs in the order of the manual, not of the alphabet."""
         return list(self.commands)
+
+
+def _is_nowhere() -> bool:
+    """Return True if the working directory was deleted."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _usage_error(error: click.UsageError) -> RekindleError:

@@ -352,6 +352,10 @@ CONDITIONS: dict[str, Condition] = {
             "There is no terminal on which to ask whether to delete the {what}.",
             "Answer in advance with --yes. Nothing was deleted.",
         ),
+        WORKING_FOLDER_GONE=(
+            "The working directory of this command was deleted, so relative paths lead nowhere.",
+            "Change to a directory that exists, and run the command again: cd /",
+        ),
         TASK_SET_TWICE=("{option} was given twice with different values.", "Give it once."),
     ),
     **_conditions(
