@@ -185,11 +185,12 @@ def _say_status(view: JobView, now: Now) -> None:
         output.say("Its driver died without recording a result. Run it again: it resumes.")
     elif line.state == SILENT:
         silent = (
-            f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: its storage is full, or it "
-            "is stopped, or hangs."
+            f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: its storage is full or "
+            "read-only, or it is stopped, or hangs."
         )
         advice = (
-            "next: If the storage is full, free some room: the driver then continues by itself. If it was stopped: "
+            "next: If the storage is full, free some room; if it is read-only, make it writable: the driver then "
+            "continues by itself. If it was stopped: "
             f"kill -CONT {line.pid}. Else kill -9 {line.pid} and run it again: it resumes."
         )
         output.say("\n".join([*output.wrapped(silent, columns, "  "), *output.wrapped(advice, columns, "  ")]))

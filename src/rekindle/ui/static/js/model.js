@@ -4,7 +4,7 @@ import { now } from "./api.js";
 
 const NEXT = {
   LOST: "Run it again: rekindle run JOBFILE. It resumes from its last checkpoint by itself.",
-  SILENT: "Look at the process on its machine. If it hangs, kill it and run the job again.",
+  SILENT: "See whether its storage is full or read-only. Look at the process on its machine: if it hangs, kill it and run the job again.",
 };
 
 const BAD = ["FAILED", "LOST", "SILENT", "UNREADABLE"];

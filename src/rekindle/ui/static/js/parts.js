@@ -30,7 +30,7 @@ const TONES = {
 /** What a state means, for those that a reader has to act on. */
 export const MEANING = {
   LOST: "The driver died without recording a result.",
-  SILENT: "The driver gives no sign of life: it is stopped, it hangs, or its machine is away.",
+  SILENT: "The driver gives no sign of life: its storage is full or read-only, it is stopped, it hangs, or its machine is away.",
   FAILED: "The run failed, and nothing restarts it.",
   RESTARTING: "A task failed and is started again.",
 };
