@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from itertools import count
 from typing import Any, NoReturn
 
@@ -54,16 +55,17 @@ class Told:
         tolerable: str = "1000",
         since: int | None = None,
         runners: dict[SubtaskId, Any] | None = None,
+        graph: JobGraph = GRAPH,
     ) -> None:
         self.storage = JobStorage(store or MemoryStore(), "job")
         config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": tolerable})
-        self.job = JobMachine(GRAPH, config)
+        self.job = JobMachine(graph, config)
         run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1, since=since)
         clock = count(1_000, 10)
-        self.heartbeat = Heartbeat(self.storage, run, self.job, runners or {}, lambda: next(clock))
+        self.heartbeat = Heartbeat(self.storage, run, self.job, runners or {}, lambda: next(clock), graph)
         self.requests = count()
         self(e.JobStarted(now_ms=500))
-        for task in TASKS:
+        for task in graph.subtasks():
             self(e.TaskStarted(task=task))
 
     def __call__(self, event: e.Event) -> None:
@@ -175,6 +177,19 @@ def test_the_history_goes_on_from_run_to_run_and_what_was_in_progress_has_failed
 
     (stats,) = later.history
     assert (stats.status, stats.failure) == ("failed", "the driver ended")
+
+
+def test_a_task_that_was_renamed_goes_on_counting() -> None:
+    store = MemoryStore()
+    told = Told(store)
+    told(e.BatchRecorded(task=TASKS[0], batch=0, rows_out=7, read={}))
+    told.heartbeat.beat()
+
+    read, kept = GRAPH.tasks
+    later = Told(store, graph=replace(GRAPH, tasks=(replace(read, uid="new", was=read.uid), kept)))
+
+    shown = {task.uid: task for task in later.heartbeat.status().tasks}
+    assert (shown["new"].batches, shown["new"].rows_out) == (1, 7)
 
 
 def test_each_heartbeat_differs_from_the_one_before_and_a_refusing_storage_does_not_stop_it() -> None:

@@ -6,17 +6,20 @@ lineage looks at the records in between: no row is missed, and none counts twice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from rekindle.errors import StorageError
+from rekindle.graph.changes import renames
+from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import CheckpointStats, Failure, Status
+from rekindle.storage.run_documents import RunDocuments
 
 _MOST_APART = 10_000
 """Batches of a subtask that are counted one by one until they are committed; of more the oldest two count as one."""
@@ -99,6 +102,24 @@ class Totals:
             record = self._storage.record(folder, batch)
             return record.rows_out if record is not None else None
         return None
+
+
+def earlier_status(storage: RunDocuments, graph: JobGraph) -> Status | None:
+    """Return the last status that an earlier run has written, in the uids that its tasks have now; None: there is none.
+
+    So a task that was renamed continues its counts.
+    """
+    last = storage.status()
+    if last is None:
+        return None
+    names = {old: now for now, old in renames(graph, [task.uid for task in last.tasks]).items()}
+    return replace(last, tasks=tuple(replace(task, uid=names.get(task.uid, task.uid)) for task in last.tasks))
+
+
+def summed(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of the counts that are not None; None: there are none."""
+    found = [count for count in counts if count is not None]
+    return sum(found) if found else None
 
 
 def earlier_failures(last: Status | None, run: Run) -> tuple[Failure | None, int]:

@@ -75,7 +75,7 @@ class Driver:
         self._savepoints = Worker("savepoints")
         self._orders = TaskOrders(run, runners, self._sinks, lambda: self._exited)
         self._retention = Retention(run.storage, run.run, runners)
-        self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock)
+        self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock, run.graph)
         self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
         #: time of the last event of the job

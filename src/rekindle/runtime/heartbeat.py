@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rekindle.errors import ControlError, RekindleError, StorageError, error_from
+from rekindle.graph.job_graph import JobGraph
 from rekindle.history.recorder import Recorder
-from rekindle.history.totals import Totals, earlier_failures, earlier_stats
+from rekindle.history.totals import Totals, earlier_failures, earlier_stats, earlier_status, summed
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -49,6 +50,7 @@ class Heartbeat:
         job: JobMachine,
         runners: Mapping[SubtaskId, TaskRunner],
         clock: Callable[[], int],
+        graph: JobGraph,
     ) -> None:
         self._storage = storage
         self._run = run
@@ -57,7 +59,7 @@ class Heartbeat:
         self._clock = clock
         self._beat, self._next_beat_ms = 0, 0
         self._unshown: set[SubtaskId] = set()  # the log reports each once
-        last, identity = storage.status(), storage.identity()
+        last, identity = earlier_status(storage, graph), storage.identity()
         self._identity = identity.id if identity else ""
         #: newest first; replaced as a whole, because others read it from their threads
         self._stats: tuple[CheckpointStats, ...] = earlier_stats(last)
@@ -186,8 +188,8 @@ class Heartbeat:
             restarts=restarts,
             next_attempt_ms=min((wait_ms for wait_ms in waits if wait_ms is not None), default=None),
             started_ms=self._run.started_ms,
-            rows_in=_sum(task.rows_of_sources for task in tasks),
-            rows_out=_sum(task.rows_out for task in tasks if self._has_sinks(task.uid)),
+            rows_in=summed(task.rows_of_sources for task in tasks),
+            rows_out=summed(task.rows_out for task in tasks if self._has_sinks(task.uid)),
             rows_uncommitted=self._rows_uncommitted(),
             batches=sum(task.batches for task in tasks),
             restarts_total=self._restarts_before + restarts,
@@ -240,8 +242,8 @@ class Heartbeat:
         return replace(
             shown,
             status=state.status.value,
-            rows_in=_sum((before.rows_in if before else None, shown.rows_in)),
-            rows_of_sources=_sum((before.rows_of_sources if before else None, shown.rows_of_sources)),
+            rows_in=summed((before.rows_in if before else None, shown.rows_in)),
+            rows_of_sources=summed((before.rows_of_sources if before else None, shown.rows_of_sources)),
             rows_out=self._totals.rows_out.get(task),
             batches=self._totals.batches.get(task, 0),
             lag_ms=self._lag_ms(shown.watermark),
@@ -276,7 +278,7 @@ class Heartbeat:
         return shown.state_bytes
 
     def _rows_uncommitted(self) -> int | None:
-        return _sum(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
+        return summed(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
 
     def _has_sinks(self, uid: str) -> bool:
         return self._with_sinks is None or uid in self._with_sinks
@@ -292,9 +294,3 @@ class Heartbeat:
 
     def _change(self, checkpoint: int, **changes: Any) -> None:
         self._stats = tuple(replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats)
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    """Return the sum of the counts that are not None; None: there are none."""
-    found = [count for count in counts if count is not None]
-    return sum(found) if found else None
