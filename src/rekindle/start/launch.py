@@ -30,6 +30,7 @@ from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
+from rekindle.start.abandoned import forget_abandoned
 from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
@@ -193,6 +194,7 @@ class Launch:
         if not self._decided.keeps_lists:
             self._forget_lists(run)
         if origin is not None:
+            forget_abandoned(storage, run)
             numbers = self._numbers(engine)
             repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
             with origin.read_whole():
