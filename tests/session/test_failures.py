@@ -95,6 +95,11 @@ def code(error: BaseException) -> str | None:
         (Java("java.io.FileNotFoundException", "x (Permission denied)"), "FAILED_READ_FILE.NO_HINT", "FILE_UNREADABLE"),
         (Java("java.lang.RuntimeException", "x", by="org.apache.parquet.hadoop.R"), "FAILED_READ_FILE", "FILE_DAMAGED"),
         (Java("org.apache.orc.FileFormatException", "x"), "_LEGACY_ERROR_TEMP_2064", "FILE_DAMAGED"),
+        (
+            Java("java.net.URISyntaxException", "Relative path in absolute URI: .a:b.parquet.crc: 0"),
+            "FAILED_READ_FILE.NO_HINT",
+            "FILE_NAME_UNSUPPORTED",
+        ),
         (Java("java.io.EOFException", "does not exist"), "FAILED_READ_FILE.NO_HINT", "FILE_UNREADABLE"),
         (Java("x.SchemaColumnConvertNotSupportedException", "x"), "_LEGACY_ERROR_TEMP_2063", "SCHEMA_MISMATCH"),
         (

@@ -195,6 +195,14 @@ def test_a_name_that_is_not_utf8_is_refused_and_shown(tree) -> None:
     assert (found, parameters["path"]) == ("FILE_UNREADABLE", f"{root}/caf\N{REPLACEMENT CHARACTER}.json")
 
 
+def test_a_name_with_a_colon_is_refused_since_hadoop_cannot_read_it(tree) -> None:
+    root = tree("a.json", "2025-01-01T10:00.json")
+    found = code(lambda: Files(str(root)).list_files("history"))
+    assert found == ("FILE_NAME_UNSUPPORTED", {"source": "history", "path": f"{root}/2025-01-01T10:00.json"})
+    nested = tree("day 10:00/b.json")
+    assert names(Files(str(nested / "day 10:00")), nested) == ["day%2010:00/b.json"]
+
+
 def test_a_path_without_files_to_read_is_named_with_its_source(tree) -> None:
     root = tree("_SUCCESS", "sub/a.json")
     assert code(lambda: Files(str(root)).list_files("history")) == (

@@ -439,6 +439,10 @@ CONDITIONS: dict[str, Condition] = {
             "Source {source!r}: {path} cannot be read: {reason}",
             "Fix or replace the file, and run again with --allow-changed-files.",
         ),
+        FILE_NAME_UNSUPPORTED=(
+            "Source {source!r}: the name of {path} has a ':', and Hadoop reads no file on a disk with such a name.",
+            "Rename it, and run again: nothing was lost. Write times in names without ':' from now on.",
+        ),
         FILE_DAMAGED=(
             "Source {source!r}: {path} is damaged, or not of the format it is said to be: {reason}",
             "Fix or replace the file, under the same name, and run again with --allow-changed-files: nothing was lost.",

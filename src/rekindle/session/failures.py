@@ -219,14 +219,15 @@ def _file_error(links: list[Link], source: str, path: str, reason: str) -> Input
         return InputError("SCHEMA_MISMATCH", source=source, path=path, reason=reason)
     if any(map(_MALFORMED.fullmatch, conditions)) or "BadRecordException" in names:
         return InputError("MALFORMED_ROW", source=source, reason=f"in {path}: {reason}")
+    if "URISyntaxException" in names:
+        return InputError("FILE_NAME_UNSUPPORTED", source=source, path=path)
     forbidden = any(link.short_name == "FileNotFoundException" and _PERMISSION in link.message for link in links)
     if forbidden or names & {"AccessControlException", "AccessDeniedException"}:
         return InputError("FILE_UNREADABLE", source=source, path=path, reason=reason)
     if any(map(_MISSING.fullmatch, conditions)) or names & {"FileNotFoundException", "SparkFileNotFoundException"}:
         return InputError("FILE_VANISHED", source=source, path=path)
     damaged = any(place.startswith(_FORMATS) for link in links for place in (link.name, link.raised_by))
-    code = "FILE_DAMAGED" if damaged else "FILE_UNREADABLE"
-    return InputError(code, source=source, path=path, reason=reason)
+    return InputError("FILE_DAMAGED" if damaged else "FILE_UNREADABLE", source=source, path=path, reason=reason)
 
 
 def is_same_file(spelled: str, path: str) -> bool:

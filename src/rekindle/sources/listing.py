@@ -108,6 +108,8 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
     if (odd := next(filter(_NOT_UTF8.search, found), None)) is not None:
         shown = odd.encode(errors="surrogateescape").decode(errors="replace")
         raise InputError("FILE_UNREADABLE", source=uid, path=shown, reason="its name is not UTF-8")
+    if (odd := next((path for path in found if path[0] == "/" and ":" in os.path.basename(path)), None)) is not None:
+        raise InputError("FILE_NAME_UNSUPPORTED", source=uid, path=odd)
     files = tuple(
         FrozenFile(path=uri_of(path), size=file.size, version=file.version or None)
         for path, file in sorted(found.items())
