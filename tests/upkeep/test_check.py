@@ -193,6 +193,7 @@ ORPHANS = {
     f"{JOB}/sources/s00/segments/000001-0bad/part-0.parquet": "list",
     f"{JOB}/tasks/t0/0/000001/spark/offsets/.7.0bad.tmp": "cut short",
     f"_savepoints/{JOB}-000000001-0badca/tasks/t0/0/spark/metadata": "not finished",
+    f"_savepoints/{JOB}-adopted-0badcafe/tasks/t0/0/spark/metadata": "not finished",
     "_savepoints/gone-000000001-0badca/disposed.json": "deletion has begun",
 }  # fmt: skip
 

@@ -26,8 +26,8 @@ _ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/
 _READ = re.compile(r"(?P<reads>.*/tasks/[^/]+/\d+/\d+/reads/[^/]+)/(?P<attempt>\d+-[^/]+)/.+")
 _ROW = re.compile(r"(?P<marks>.*/marks/[^/]+)/rows/(?P<name>[^/]+)")
 _OF_SPARK = re.compile(r".*/spark/(.*/)?\.[^/]+\.tmp")
-_OF_JOB = re.compile(r"(?P<job>.+)-\d{9}-[0-9a-f]{6}")
-"""Name of a savepoint."""
+_OF_JOB = re.compile(r"(?P<job>.+)-(\d{9}-[0-9a-f]{6}|adopted-[0-9a-f]{8})")
+"""Name of a savepoint, or of one by which a job adopts a query."""
 
 
 def orphans_of(storage: JobStorage, manifests: Iterable[Manifest], sizes: Sizes) -> Iterator[Orphan]:
