@@ -121,6 +121,32 @@ def test_a_query_that_stopped_in_a_batch_is_adopted_and_reads_that_batch_again(s
     assert refusal(lambda: job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)) == "ADOPT_JOB_HAS_RUN"
 
 
+def test_the_slower_of_two_adoptions_is_to_be_run_again_and_leaves_nothing(spark: Any, tmp_path: Path) -> None:
+    left = left_by("4.3", "windows-log2", tmp_path)
+    left.move_in()
+    job, storage, quicker = job_of("windows", left, tmp_path / "out"), str(tmp_path / "storage"), list[str]()
+    slow = rk.Job("adopted")
+    ((uid, event_time, made),) = STREAMS["windows"]
+    stream = rk.Stream(lambda spark: made(queries.stream(spark, str(left.folder))))
+    source = slow.source(uid, stream, event_time=event_time, watermark=queries.DELAY)
+
+    @slow.task(source, uid="task")
+    def windows(rows: Any) -> Any:
+        if not quicker:
+            quicker.append("")
+            quicker[0] = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage).savepoint
+        return FUNCTIONS["windows"](rows)
+
+    slow.sink("out", windows, rk.sinks.Parquet(tmp_path / "out"))
+    arguments: dict[str, Any] = {"spark": spark, "storage": storage}
+
+    assert refusal(lambda: slow.adopt(str(left.checkpoint), "task", **arguments)) == "ADOPT_OVERTAKEN"
+    assert [str(path) for path in Path(storage, "_savepoints").iterdir()] == quicker
+    again = slow.adopt(str(left.checkpoint), "task", **arguments)
+    shutil.rmtree(again.savepoint)
+    assert refusal(lambda: slow.adopt(str(left.checkpoint), "task", **arguments)) == "ADOPT_SAVEPOINT_GONE"
+
+
 def test_what_does_not_fit_is_refused_and_nothing_is_written(spark: Any, tmp_path: Path) -> None:
     left = left_by("4.3", "windows-rocksdb", tmp_path)
     storage = str(tmp_path / "storage")

@@ -972,6 +972,14 @@ CONDITIONS: dict[str, Condition] = {
             "The job {job!r} has run in {storage}: it resumes from its own last checkpoint.",
             "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",
         ),
+        ADOPT_SAVEPOINT_GONE=(
+            "The job {job!r} in {storage} has not run yet, and the savepoint {path}, from which it begins, is gone.",
+            "Give up what it has, and adopt each of its queries again: rekindle forget {job}",
+        ),
+        ADOPT_OVERTAKEN=(
+            "Another command has adopted a query for the job {job!r} in {storage} meanwhile, or has started it.",
+            "Run this command again: it adds its query to what was adopted. Nothing was changed.",
+        ),
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
         BATCH_VERB_REFUSED=(
             "The job {job!r} runs in batch mode, where there is no {verb}: everything is committed at its end.",

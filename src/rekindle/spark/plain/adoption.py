@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from rekindle.channels.admission import AdmissionSizer
-from rekindle.errors import ControlError, DefinitionError, StorageError
+from rekindle.errors import ControlError, DefinitionError, RestoreError, StorageError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.progress.copies import copy_for_adoption
 from rekindle.progress.plain import lines_of
@@ -153,7 +153,9 @@ def adopt(
         tasks, size = taken | tasks, size + copied
     _seal(storage, definition.graph, tasks, path, size, clock())
     savepoint = f"{storage.store.location.rstrip('/')}/{path}"
-    _claim(storage, newest.run + 1 if newest else 1, savepoint, uid, clock)
+    if not _claim(storage, newest.run + 1 if newest else 1, savepoint, uid, clock):
+        storage.store.delete_tree(path)
+        raise ControlError("ADOPT_OVERTAKEN", job=storage.job, storage=storage.store.location)
     if before is not None:
         before.store.delete_tree(before.folder)
     return Adopted(
@@ -172,13 +174,19 @@ def _adopted_before(storage: RunDocuments) -> Origin | None:
     """Return the savepoint of an earlier adoption; None: the job is new.
 
     Raises:
-        ControlError: ``ADOPT_JOB_HAS_RUN``.
+        ControlError: ``ADOPT_JOB_HAS_RUN``, ``ADOPT_SAVEPOINT_GONE``.
     """
-    run = storage.latest_run()
-    origin = find_origin(run.restore_from) if run is not None and run.restore_from is not None else None
-    adopted = origin is None or origin.manifest.kind == _KIND
-    if storage.lineage() is not None or not adopted:
-        raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
+    run, place = storage.latest_run(), storage.store.location
+    if storage.lineage() is not None:
+        raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=place)
+    if run is None or run.restore_from is None:
+        return None
+    try:
+        origin = find_origin(run.restore_from)
+    except RestoreError as error:
+        raise ControlError("ADOPT_SAVEPOINT_GONE", job=storage.job, storage=place, path=run.restore_from) from error
+    if origin.manifest.kind != _KIND:
+        raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=place)
     return origin
 
 
@@ -252,12 +260,8 @@ def _seal(
     storage.store.replace(layout.manifest(path), encode(manifest))
 
 
-def _claim(storage: RunDocuments, number: int, savepoint: str, task: str, clock: Callable[[], int]) -> None:
-    """Claim a run that starts from the savepoint, and end it before it has begun.
-
-    Raises:
-        ControlError: ``ADOPT_JOB_HAS_RUN``, it was started meanwhile.
-    """
+def _claim(storage: RunDocuments, number: int, savepoint: str, task: str, clock: Callable[[], int]) -> bool:
+    """Claim a run that starts from the savepoint, and end it before it has begun; False where another was quicker."""
     identity = Identity(job=storage.job, created_ms=clock(), id=secrets.token_hex(4))
     storage.adopt(layout.identity(storage.job), identity)
     run = Run(
@@ -269,7 +273,8 @@ def _claim(storage: RunDocuments, number: int, savepoint: str, task: str, clock:
         **this_process()._asdict(),
     )
     if not storage.fence.claim(run):
-        raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
+        return False
     notes = (f"{task} was adopted: it continues from {savepoint}",)
     ended = Result(run=number, state="STOPPED", ended_ms=clock(), notes=notes)
     storage.record_result(ended)
+    return True
