@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,6 +221,35 @@ def test_orphans_are_listed_with_their_sizes_and_removed_alone() -> None:
     remove_orphans(world.store, found)
     assert {entry.path for entry in world.store.walk("")} == before | strangers
     assert check(world.store).every_orphan == []
+
+
+class Walked(dict[str, int]):
+    """Counts how often all of it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+    def items(self) -> ItemsView[str, int]:
+        """See `dict`."""
+        self.times += 1
+        return super().items()
+
+
+def test_many_orphans_do_not_each_go_through_all_files() -> None:
+    def walks(orphans: int) -> int:
+        world = Stored(3)
+        for number in range(orphans):
+            for name in (f"{number:09d}-0badcafe", f"{number:09d}-0badcafe-more"):
+                world.store.create(f"{JOB}/tasks/t0/0/000001/segments/{name}/a.parquet", b"12345")
+        sizes = Walked({entry.path: entry.size_bytes for entry in world.store.walk(JOB)})
+        found = [one for one in orphans_of(world.storage, world.storage.manifests(), sizes) if "0badcafe" in one.path]
+        assert len(found) == 2 * orphans and {one.size_bytes for one in found} == {5}
+        return sizes.times
+
+    assert walks(3) == walks(60)
 
 
 def test_what_has_become_a_job_or_a_savepoint_since_the_look_is_not_removed() -> None:

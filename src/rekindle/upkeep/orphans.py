@@ -8,8 +8,10 @@ names and numbers of its own.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
@@ -42,13 +44,14 @@ def orphans_of(storage: JobStorage, manifests: Iterable[Manifest], sizes: Sizes)
         *_rows(storage, sizes),
         *_of_spark(sizes),
     ]
-    seen: list[str] = []
+    seen: set[str] = set()
+    in_order = sorted(sizes)
     for path, reason in [*folders, *single]:
-        if not any(path == one or path.startswith(f"{one}/") for one in seen):
-            seen.append(path)
-            yield Orphan(path, _bytes_below(path, sizes), reason)
+        if not _is_in(path, seen):
+            seen.add(path)
+            yield Orphan(path, sizes.get(path, 0) + _bytes_below(path, sizes, in_order), reason)
     for entry in storage.store.unfinished(layout.job(storage.job)):
-        if not any(entry.path.startswith(f"{one}/") for one in seen):
+        if not _is_in(entry.path, seen):
             yield Orphan(entry.path, entry.size_bytes, "a write that was cut short has left it")
 
 
@@ -160,5 +163,15 @@ def _of_spark(sizes: Sizes) -> Iterator[Found]:
     return ((path, "a write of Spark's that was cut short has left it") for path in sizes if _OF_SPARK.fullmatch(path))
 
 
-def _bytes_below(path: str, sizes: Sizes) -> int:
-    return sum(size for one, size in sizes.items() if one == path or one.startswith(f"{path}/"))
+def _is_in(path: str, folders: Collection[str]) -> bool:
+    """Return whether a path is one of these, or below one."""
+    while path and path not in folders:
+        path = path.rpartition("/")[0]
+    return bool(path)
+
+
+def _bytes_below(folder: str, sizes: Sizes, in_order: Sequence[str]) -> int:
+    """Return the bytes of what is below a folder; in order, its paths come one after the other."""
+    after = (in_order[at] for at in range(bisect_left(in_order, f"{folder}/"), len(in_order)))
+    below = takewhile(lambda path: path.startswith(f"{folder}/"), after)
+    return sum(sizes[path] for path in below)
