@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from rekindle.cli.verbs import rekindle
-from rekindle.errors import RestoreError
+from rekindle.errors import RestoreError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.disposal import Disposal, mark_shadow
 from rekindle.storage.documents.lineage import Lineage
@@ -256,4 +256,16 @@ def test_a_disposal_that_is_cut_short_leaves_no_part_to_restore_and_is_finished_
             find_origin(str(savepoint))
     if savepoint.exists():
         Disposal(str(savepoint)).run()
+    assert not savepoint.exists()
+
+
+class Full(LocalStore):
+    """A store on a disk without room."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        raise StorageError("STORAGE_FULL", uri=self.location, reason=path)
+
+
+def test_a_savepoint_on_a_full_disk_can_be_deleted(savepoint: Path) -> None:
+    Disposal(str(savepoint), Full).run()
     assert not savepoint.exists()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from rekindle.errors import RestoreError
+from rekindle.errors import RestoreError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.open import open_store
@@ -56,7 +56,12 @@ class Disposal:
         mark = _mark(self._name)
         if self.shadow_of is None:
             mark = layout.disposed(self._name)
-            self._store.create(mark, b"{}")
+            try:
+                self._store.create(mark, b"{}")
+            except StorageError as error:
+                # On a full disk, this is what frees some room; if it is cut short there, the rest is an orphan.
+                if error.code != "STORAGE_FULL":
+                    raise
             self._store.delete(layout.manifest(self._name))
         self._store.delete_trees(
             self._name, [name for name in self._store.names(self._name) if mark != f"{self._name}/{name}"]
