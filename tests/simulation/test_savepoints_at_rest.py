@@ -52,6 +52,14 @@ def test_it_names_what_the_checkpoint_names_and_holds_all_of_it(stopped: World, 
     assert sum(entry.size_bytes for entry in segments) >= manifest.in_flight_bytes
 
 
+def test_one_that_cannot_be_made_leaves_nothing(stopped: World, tmp_path: Path) -> None:
+    for path in [entry.path for entry in stopped.store.walk("") if "/segments/" in entry.path]:
+        stopped.store.delete(path)
+    with pytest.raises(StorageError, match="OBJECT_CORRUPT"):
+        savepoint_at_rest(stopped.storage, str(tmp_path))
+    assert [*LocalStore(str(tmp_path)).walk("")] == []
+
+
 def test_it_is_refused_if_any_of_its_files_is_missing(stopped: World, tmp_path: Path) -> None:
     path = savepoint_at_rest(stopped.storage, str(tmp_path)).savepoint
     assert path is not None

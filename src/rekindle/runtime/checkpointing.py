@@ -30,7 +30,7 @@ from rekindle.storage.documents.checkpoint import Committed, Manifest, SubtaskSn
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
-from rekindle.storage.savepoint import copy_sources
+from rekindle.storage.savepoint import copy_sources, deleted_if_it_fails
 
 
 class Checkpointing:
@@ -257,21 +257,21 @@ def write_savepoint(
     """Copy a committed checkpoint into a new folder of `store`; return its absolute path, and its size in bytes.
 
     Args:
-        copy: copies the files that a subtask's query needs into a folder; returns bytes. Not called for tasks that
-            never run again.
+        copy: copies what a subtask's query needs into a folder; returns bytes. Not called for tasks that are over.
         look: called before the manifest, which is written last; raises if there must not be one.
     """
     into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
-    size = copy_sources(storage, manifest, store, into)
-    for task, snapshot in snapshots_of(manifest).items():
-        target = layout.savepoint_subtask(into, task.task, task.subtask)
-        if not manifest.needs_no_state(task.task):
-            size += copy(task, snapshot, target)
-        folder = layout.subtask(storage.job, task.task, task.subtask, manifest.lineage)
-        size += copy_outputs(storage.store, folder, store, target, manifest, task)
-    sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
-    look()
-    JobStorage(store, storage.job).create(layout.manifest(into), sealed)
+    with deleted_if_it_fails(store, into):
+        size = copy_sources(storage, manifest, store, into)
+        for task, snapshot in snapshots_of(manifest).items():
+            target = layout.savepoint_subtask(into, task.task, task.subtask)
+            if not manifest.needs_no_state(task.task):
+                size += copy(task, snapshot, target)
+            folder = layout.subtask(storage.job, task.task, task.subtask, manifest.lineage)
+            size += copy_outputs(storage.store, folder, store, target, manifest, task)
+        sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
+        look()
+        JobStorage(store, storage.job).create(layout.manifest(into), sealed)
     return f"{store.location.rstrip('/')}/{into}", size
 
 

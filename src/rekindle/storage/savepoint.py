@@ -6,6 +6,10 @@ are named relative to the source's folder, so they are copied, except those that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from rekindle.errors import RekindleError
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.codec import encode
@@ -13,6 +17,17 @@ from rekindle.storage.copying import copy_all
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
+
+
+@contextmanager
+def deleted_if_it_fails(store: Store, folder: str) -> Iterator[None]:
+    """Delete the new folder of a savepoint, if possible, where making it fails inside: it would keep the room."""
+    try:
+        yield
+    except Exception:
+        with suppress(RekindleError):
+            store.delete_tree(folder)
+        raise
 
 
 def copy_sources(storage: BatchDocuments, manifest: Manifest, store: Store, folder: str) -> int:
