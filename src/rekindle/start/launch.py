@@ -221,12 +221,10 @@ class Launch:
         runners = assembly.runners()
         for uid, sink in sinks.items():
             # A job whose plan is refused claims no target.
-            shared = self._permissions.shared_target
-            place = self.storage.store.location
+            shared, place = self._permissions.shared_target, storage.store.location
             sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
         latest = latest_manifest(storage, decision, run.lineage)
-        covered = covered_by(latest)
-        finished = finished_in(latest)
+        covered, finished = covered_by(latest), finished_in(latest)
         orphans = Orphans(storage, run, sinks, self._steps)
         checkpointing = Checkpointing(
             context, runners, splits=assembly.splits, custom=assembly.custom, finished=finished, orphans=orphans
