@@ -106,7 +106,7 @@ def test_a_list_of_files_that_a_failed_start_has_left_gives_way_to_that_of_a_sav
         found = old.frozen_files(uid)
         assert found is not None
         other = replace(found, files=found.files[::-1])
-        world.storage.create(layout.frozen_files("renamed", uid), other)
+        world.storage.create(layout.frozen_files(layout.source("renamed", uid)), other)
     if opened:  # it failed after it had opened its lineage, before its first query
         world.storage.create(layout.identity("renamed"), Identity(job="renamed", created_ms=0, id="failed"))
         world.storage.fence.claim(Run(run=1, started_ms=0, host="vm", pid=0, lineage=1))
@@ -116,7 +116,9 @@ def test_a_list_of_files_that_a_failed_start_has_left_gives_way_to_that_of_a_sav
 
     found = world.storage.frozen_files("kept")
     assert found is not None
-    world.store.replace(layout.frozen_files("renamed", "kept"), encode(replace(found, files=found.files[::-1])))
+    world.store.replace(
+        layout.frozen_files(layout.source("renamed", "kept")), encode(replace(found, files=found.files[::-1]))
+    )
     world.permissions = Permissions(other_name=True, sink_ahead=True)
     assert refused(world, savepoint) == "FILE_LIST_DIFFERENT"
 

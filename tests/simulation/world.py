@@ -809,7 +809,8 @@ class SimulatedEngine:
             for number, rows in enumerate(self._world.plan.files[uid])
         )
         return storage.adopt(
-            layout.frozen_files(storage.job, uid), FrozenFiles(source=uid, files=files, schema={}, base="")
+            layout.frozen_files(layout.source(storage.job, uid)),
+            FrozenFiles(source=uid, files=files, schema={}, base=""),
         )
 
     def words_of(self, error: BaseException) -> str:

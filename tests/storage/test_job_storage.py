@@ -114,7 +114,7 @@ def test_every_document_is_read_as_it_was_written(storage: JobStorage) -> None:
         (layout.run("job", 1), run, lambda: storage.run(1)),
         (layout.result("job", 1), Result(run=1, state="STOPPED", ended_ms=1), lambda: storage.result(1)),
         (layout.lineage("job", 1), Lineage(lineage=1, run=1, created_ms=1), storage.lineage),
-        (layout.frozen_files("job", "live"), files, lambda: storage.frozen_files("live")),
+        (layout.frozen_files(layout.source("job", "live")), files, lambda: storage.frozen_files("live")),
         (layout.batch(FOLDER, 2), record, lambda: storage.record(FOLDER, 2)),
         (layout.end(FOLDER), End(batch=2, run=1, drained=False), lambda: storage.end(FOLDER)),
         (layout.drain(FOLDER), Drain(run=1, begun_ms=1), lambda: storage.drain(FOLDER)),

@@ -12,6 +12,7 @@ ARGUMENTS = {
     "name": "job",
     "number": 7,
     "uid": "live",
+    "source_folder": layout.source("job", "live"),
     "attempt": "000001-0",
     "task": "hourly",
     "index": 0,

@@ -69,7 +69,7 @@ class Checkpointing:
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
         #: checkpoint number; every number up to it is used
         self._used_upto = max(run.storage.numbers_used(), default=0)
-        #: the newest manifest, where this run has written it; it looks for another's
+        #: the newest manifest if this run has written it; None: the storage is asked
         self._newest: Manifest | None = None
 
     def order(self, order: c.TakeSnapshot) -> None:

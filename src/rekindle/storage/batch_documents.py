@@ -13,7 +13,7 @@ class BatchDocuments(JobDocuments):
 
     def frozen_files(self, source: str) -> FrozenFiles | None:
         """Return the frozen list of the bounded source `source`; None where it was not frozen yet."""
-        return self.read(layout.frozen_files(self.job, source), FrozenFiles)
+        return self.read(layout.frozen_files(layout.source(self.job, source)), FrozenFiles)
 
     def records(self, subtask_folder: str) -> list[int]:
         """Return the numbers of the recorded batches, ascending."""

@@ -81,8 +81,8 @@ def source(name: str, uid: str) -> str:
     return f"{name}/sources/{uid}"
 
 
-def frozen_files(name: str, uid: str) -> str:
-    return f"{name}/sources/{uid}/files.json"
+def frozen_files(source_folder: str) -> str:
+    return f"{source_folder}/files.json"
 
 
 def source_segments(name: str, uid: str, attempt: str) -> str:

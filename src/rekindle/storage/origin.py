@@ -51,7 +51,7 @@ class Origin:
 
     def frozen_files(self, uid: str) -> FrozenFiles | None:
         """Return the list of a bounded source; None where it was not frozen yet."""
-        path = f"{self.source(uid)}/files.json"
+        path = layout.frozen_files(self.source(uid))
         try:
             return decode(self.store.read(path), FrozenFiles, path)
         except NotFound:

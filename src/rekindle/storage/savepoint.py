@@ -47,7 +47,7 @@ def copy_source(source: Store, source_folder: str, target: Store, target_folder:
     ours = [file.path for file in frozen.files if is_own_segment(file.path)]
     size = copy_all(source, target, ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in ours))
     data = encode(frozen)
-    target.replace(f"{target_folder}/files.json", data)
+    target.replace(layout.frozen_files(target_folder), data)
     return size + len(data)
 
 

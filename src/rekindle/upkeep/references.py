@@ -110,7 +110,7 @@ def _check_sizes(expected: Iterable[tuple[str, int]], sizes: Sizes, found: Findi
 
 
 def _check_source(store: Store, folder: str, bounded: bool, sizes: Sizes, found: Findings, what: str) -> None:
-    path = f"{folder}/files.json"
+    path = layout.frozen_files(folder)
     if bounded and path not in sizes:
         found.missing(path, what)
     with found.noting(path):

@@ -38,7 +38,7 @@ def freeze(
     `attempt` is a fresh name: a `Batch` is written once, and an attempt that a crash cut short stays an orphan.
     """
     uid = spec.source.uid
-    path = layout.frozen_files(storage.job, uid)
+    path = layout.frozen_files(layout.source(storage.job, uid))
     if isinstance(spec.spec, Stream | SplitSource):
         return None
     frozen = storage.frozen_files(uid)

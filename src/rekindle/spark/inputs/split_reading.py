@@ -39,6 +39,7 @@ class SplitReading:
     _reads: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        # Looked up here, not as a field's factory: the simulator puts its own in their place.
         self._news = threading.Condition()
         self._one = threading.Lock()
 

@@ -47,7 +47,7 @@ class BatchProtocol(Batches):
 
     Args:
         recorded: called after a batch record exists (also on a replay), with it, the batch's duration in ms, and what
-            it had of the inputs that tell (nothing on a replay).
+            was seen of event times, by input (nothing on a replay).
         running: what the query runs whose batch is on this thread.
     """
 

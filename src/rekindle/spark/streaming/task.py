@@ -1,8 +1,8 @@
 """One subtask on Spark: its query, its inputs and its sinks; carries out the driver's orders.
 
-Fed by inboxes alone, the query is given nothing more, runs dry and is stopped idle; with a source that Spark reads
-itself, the next batch is held back. How a query is stopped stands in `query`, which plans count in `planned`, what is
-done with a batch in `batch_protocol`, how state is flushed in `flush`.
+To hold a query that only inboxes feed, nothing more is put into them, and the query is stopped once it has read all of
+it; of one with a source that Spark reads itself, the next batch is held back. `query` stops a query, `planned` says
+which plans count, `batch_protocol` does the work on a batch, and `flush` flushes state.
 """
 
 from __future__ import annotations
