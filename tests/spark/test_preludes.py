@@ -292,6 +292,28 @@ def test_the_gap_of_sessions_is_known_where_it_is_the_same_for_all_rows(
     assert found.length_us == (None if seconds is None else seconds * 1_000_000)
 
 
+@pytest.mark.parametrize(
+    ("watermark_ms", "kept"), [(1, []), (300_000, [0]), (2_200_000, [0, 1]), (4_000_000_000, [0, 1, 2])]
+)
+def test_windows_that_a_watermark_closes_are_kept_whatever_its_number(
+    spark: SparkSession, tmp_path: Path, watermark_ms: int, kept: list[int]
+) -> None:
+    """Numbers below 2^31, of microseconds, come to the JVM in another type than those above."""
+
+    def windowed(frame: Frame) -> Frame:
+        return frame.groupBy(F.window("ts", "5 minutes")).agg(F.max("v").alias("v"))
+
+    stream = spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds")
+    seconds = ((0, 10), (1, 1_000), (2, 3_000_000))
+    batch = spark.createDataFrame([(s, v) for v, s in seconds], "s long, v long").selectExpr(
+        "timestamp_seconds(s) AS ts", "v"
+    )
+
+    found = closed(windowed(batch), windows_of(windowed(stream)), watermark_ms).collect()
+
+    assert sorted(row.v for row in found) == kept
+
+
 def test_a_batch_of_another_shape_than_its_stream_is_none_to_go_by(spark: SparkSession, tmp_path: Path) -> None:
     stream = spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds")
     batch = spark.createDataFrame([], DDL)

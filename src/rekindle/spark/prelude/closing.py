@@ -89,9 +89,9 @@ def _is_closed(frame: DataFrame, aggregate: Any, place: Place, watermark_ms: int
     if place.is_window:
         kind = kind.fields()[_END].dataType()
         time = java_class(jvm, f"{expressions}.GetStructField")(time, _END, jvm.scala.Option.apply(None))
-    # A number below 2^31 would come to the JVM as an Integer.
-    value = java_class(jvm, "java.lang.Long").valueOf(str(watermark_ms * 1000))
-    watermark = java_class(jvm, f"{expressions}.Literal")(value, kind)
+    # As a number, one below 2^31 microseconds would come to the JVM as an Integer, also one that Java made a Long.
+    value = java_class(jvm, "java.time.Instant").ofEpochMilli(watermark_ms)
+    watermark = java_class(jvm, f"{expressions}.Literal").create(value, kind)
     is_closed = java_class(jvm, f"{expressions}.LessThanOrEqual")(time, watermark)
     if not are_sessions:
         return is_closed
