@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
-from rekindle.channels.feed import FileFeed
+from rekindle.channels.feed import Feed, FileFeed
 from rekindle.channels.split_feed import SplitFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
@@ -223,9 +223,12 @@ class Intake:
 
     @property
     def outstanding(self) -> bool:
-        """True if something was admitted that no record covers yet."""
+        """True if something is on its way that no record covers yet and an end waits for: of custom sources where Spark
+        reads a source itself, which brings more with each batch.
+        """
+        wanted = Feed if self.only_inboxes else SplitFeed
         with self._lock:  # a record may be followed by an admission
-            return any(item.feed is not None and item.feed.waiting for item in self._inputs)
+            return any(isinstance(item.feed, wanted) and item.feed.waiting for item in self._inputs)
 
     @property
     def only_inboxes(self) -> bool:

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
+from rekindle.channels.split_feed import SplitFeed
 from rekindle.errors import InputError, StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
@@ -83,7 +84,11 @@ class BatchProtocol(Batches):
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
     def give_up_waiting(self) -> bool:
-        """Hold a batch that waits for room in its channels instead; return True if one does."""
+        """Hold a batch that waits for room in its channels instead; return True if one does.
+
+        One that reads a custom source is not held: it needs no room. What was read of such a source is let through
+        before a stop, and these are two batches at most.
+        """
         self._impatient = True
         return self._waiting
 
@@ -98,7 +103,8 @@ class BatchProtocol(Batches):
         finally:
             self.occupation.enter(BUSY)
             self._waiting = False
-        if given_up():
+        reads = any(isinstance(item.feed, SplitFeed) and item.feed.waiting for item in self._inputs)
+        if self.is_held(batch) or not (backlog.has_room or reads):
             raise BatchHeldError(f"batch {batch} is held")
 
     def _carry_out(self, df: DataFrame, batch: int) -> None:

@@ -225,12 +225,11 @@ class SparkTask:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def _read_out(self, at_most_s: float | None = None) -> None:
-        """Let the query read what was admitted, if that ends, and nothing more; give up reads that last longer."""
+        """Let the query read what is on its way to it, if that ends; give up reads that last longer."""
         self._intake.close(at_most_s=at_most_s)
         if self._protocol.give_up_waiting():
             self._query.expect_end()
-        if self._intake.only_inboxes:
-            self._query.wait(lambda: not self._intake.outstanding)
+        self._query.wait(lambda: not self._intake.outstanding)
 
     def _run_planned(self) -> None:
         """Run what is recorded or was found planned, and not committed."""
