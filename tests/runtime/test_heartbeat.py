@@ -110,6 +110,24 @@ def test_a_snapshot_has_the_bytes_of_its_state_that_spark_has_reported_since_the
     assert [part.state_bytes for part in record.subtasks] == [4_096, None]
 
 
+class OldTimes:
+    """A runner of which only the watermark is known: that of the last batch of its history."""
+
+    def status(self) -> TaskStatusDocument:
+        """See `TaskRunner`."""
+        return TaskStatusDocument(uid="a", subtask=0, status="", batch=0, watermark=400)
+
+
+def test_a_task_that_has_come_to_its_end_lags_no_longer() -> None:
+    told = Told(runners={TASKS[0]: OldTimes()})
+    lags = [task.lag_ms is not None for task in told.heartbeat.status().tasks]
+    told(e.SourcesEnded(task=TASKS[0]))
+    told(e.TaskFinished(task=TASKS[0], batch=0, drained=False))
+
+    assert lags == [True, False]
+    assert [task.lag_ms for task in told.heartbeat.status().tasks] == [None, None]
+
+
 def manifest_of(checkpoint: int) -> Manifest:
     return Manifest(
         checkpoint=checkpoint,

@@ -246,7 +246,7 @@ class Heartbeat:
             rows_of_sources=summed((before.rows_of_sources if before else None, shown.rows_of_sources)),
             rows_out=self._totals.rows_out.get(task),
             batches=self._totals.batches.get(task, 0),
-            lag_ms=self._lag_ms(shown.watermark),
+            lag_ms=None if state.ended is not None else self._lag_ms(shown.watermark),
             busy=rates.busy if rates else None,
             back_pressured=rates.back_pressured if rates else None,
             idle=rates.idle if rates else None,
