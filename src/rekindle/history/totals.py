@@ -6,7 +6,7 @@ lineage looks at the records in between: no row is missed, and none counts twice
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,8 +18,7 @@ from rekindle.protocol import events as e
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.documents.status import CheckpointStats, Failure, Status
-from rekindle.storage.run_documents import RunDocuments
+from rekindle.storage.documents.status import CheckpointStats, Failure, Status, TaskStatusDocument
 
 _MOST_APART = 10_000
 """Batches of a subtask that are counted one by one until they are committed; of more the oldest two count as one."""
@@ -29,13 +28,12 @@ class Totals:
     """The counts of a job, of which this run has its part.
 
     Args:
-        last: the last status that an earlier run has written.
+        before: each subtask as the last status that an earlier run has written shows it, see `taken_over`.
     """
 
-    def __init__(self, storage: BatchDocuments, run: Run, last: Status | None) -> None:
+    def __init__(self, storage: BatchDocuments, run: Run, before: Mapping[SubtaskId, TaskStatusDocument]) -> None:
         self._storage = storage
         self._run = run
-        before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
         #: subtask → batches, and rows that went out; None where none were counted
         self.batches = {task: shown.batches for task, shown in before.items()}
         self.rows_out: dict[SubtaskId, int | None] = {task: shown.rows_out for task, shown in before.items()}
@@ -104,19 +102,36 @@ class Totals:
         return None
 
 
-def earlier_status(storage: RunDocuments, graph: JobGraph) -> Status | None:
-    """Return the last status that an earlier run has written, in the uids that its tasks have now; None: there is none.
+def taken_over(
+    last: Status | None, graph: JobGraph, subtasks: Collection[SubtaskId]
+) -> dict[SubtaskId, TaskStatusDocument]:
+    """Return each subtask as the last status of an earlier run shows it.
 
-    So a task that was renamed continues its counts.
+    A task that was renamed takes over the counts of its old uid, and the first subtask of a task those of subtasks that
+    are no more.
     """
-    last = storage.status()
-    if last is None:
-        return None
-    names = {old: now for now, old in renames(graph, [task.uid for task in last.tasks]).items()}
-    return replace(last, tasks=tuple(replace(task, uid=names.get(task.uid, task.uid)) for task in last.tasks))
+    shown = sorted(last.tasks if last else (), key=lambda one: one.subtask)
+    now = {old: new for new, old in renames(graph, {one.uid for one in shown}).items()}
+    found: dict[SubtaskId, TaskStatusDocument] = {}
+    for one in shown:
+        task = SubtaskId(now.get(one.uid, one.uid), one.subtask)
+        task = task if task in subtasks else SubtaskId(task.task, 0)
+        first = found.get(task)
+        found[task] = one if first is None else _together(first, one)
+    return found
 
 
-def summed(counts: Iterable[int | None]) -> int | None:
+def _together(first: TaskStatusDocument, other: TaskStatusDocument) -> TaskStatusDocument:
+    return replace(
+        first,
+        rows_in=sum_of((first.rows_in, other.rows_in)),
+        rows_of_sources=sum_of((first.rows_of_sources, other.rows_of_sources)),
+        rows_out=sum_of((first.rows_out, other.rows_out)),
+        batches=first.batches + other.batches,
+    )
+
+
+def sum_of(counts: Iterable[int | None]) -> int | None:
     """Return the sum of the counts that are not None; None: there are none."""
     found = [count for count in counts if count is not None]
     return sum(found) if found else None

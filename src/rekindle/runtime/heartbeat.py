@@ -15,7 +15,7 @@ from typing import Any
 from rekindle.errors import ControlError, RekindleError, StorageError, error_from
 from rekindle.graph.job_graph import JobGraph
 from rekindle.history.recorder import Recorder
-from rekindle.history.totals import Totals, earlier_failures, earlier_stats, earlier_status, summed
+from rekindle.history.totals import Totals, earlier_failures, earlier_stats, sum_of, taken_over
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -59,7 +59,7 @@ class Heartbeat:
         self._clock = clock
         self._beat, self._next_beat_ms = 0, 0
         self._unshown: set[SubtaskId] = set()  # the log reports each once
-        last, identity = earlier_status(storage, graph), storage.identity()
+        last, identity = storage.status(), storage.identity()
         self._identity = identity.id if identity else ""
         #: newest first; replaced as a whole, because others read it from their threads
         self._stats: tuple[CheckpointStats, ...] = earlier_stats(last)
@@ -75,8 +75,8 @@ class Heartbeat:
         self._engine_ms: int | None = None
         #: tasks that have sinks; None: not known
         self._with_sinks = frozenset(sink.task for sink in run.description.sinks) if run.description else None
-        self._before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
-        self._totals = Totals(storage, run, last)
+        self._before = taken_over(last, graph, job.tasks.states)
+        self._totals = Totals(storage, run, self._before)
         self._shown: Mapping[SubtaskId, TaskStatusDocument] = {}
         self.recorder = Recorder(storage, run, job, last, clock, self._state_bytes)
         #: lock: between two runs of a process two threads write the status
@@ -188,8 +188,8 @@ class Heartbeat:
             restarts=restarts,
             next_attempt_ms=min((wait_ms for wait_ms in waits if wait_ms is not None), default=None),
             started_ms=self._run.started_ms,
-            rows_in=summed(task.rows_of_sources for task in tasks),
-            rows_out=summed(task.rows_out for task in tasks if self._has_sinks(task.uid)),
+            rows_in=sum_of(task.rows_of_sources for task in tasks),
+            rows_out=sum_of(task.rows_out for task in tasks if self._has_sinks(task.uid)),
             rows_uncommitted=self._rows_uncommitted(),
             batches=sum(task.batches for task in tasks),
             restarts_total=self._restarts_before + restarts,
@@ -242,8 +242,8 @@ class Heartbeat:
         return replace(
             shown,
             status=state.status.value,
-            rows_in=summed((before.rows_in if before else None, shown.rows_in)),
-            rows_of_sources=summed((before.rows_of_sources if before else None, shown.rows_of_sources)),
+            rows_in=sum_of((before.rows_in if before else None, shown.rows_in)),
+            rows_of_sources=sum_of((before.rows_of_sources if before else None, shown.rows_of_sources)),
             rows_out=self._totals.rows_out.get(task),
             batches=self._totals.batches.get(task, 0),
             lag_ms=None if state.ended is not None else self._lag_ms(shown.watermark),
@@ -278,7 +278,7 @@ class Heartbeat:
         return shown.state_bytes
 
     def _rows_uncommitted(self) -> int | None:
-        return summed(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
+        return sum_of(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
 
     def _has_sinks(self, uid: str) -> bool:
         return self._with_sinks is None or uid in self._with_sinks
