@@ -131,6 +131,29 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     assert sorted(str(time) for time in found) == ["1970-01-01 00:00:00.000001", "2025-01-01 00:00:00", "None"]
 
 
+def test_a_time_before_1970_that_a_task_puts_out_is_to_be_filtered_in_that_task(
+    spark: SparkSession, world: World
+) -> None:
+    job = rk.Job("putting_out")
+    source = job.source("source", rk.Batch(lambda session: session.sql("select timestamp'2025-01-01 00:00:00' ts")))
+
+    @job.task(source, event_time="ts")
+    def older(frame: Frame) -> Frame:
+        return frame.select(F.expr("ts - interval 100 years").alias("ts"))
+
+    @job.task(older)
+    def reading(frame: Frame) -> Frame:
+        return frame
+
+    job.sink("out", reading, rk.sinks.Parquet(world.root / "outs" / "putting_out"))
+    result = job.start(spark, storage=world.storage).wait()
+
+    assert result is not None and result.error is not None
+    assert result.error["code"] == "EVENT_TIME_BEFORE_EPOCH"
+    assert result.error["message"].startswith("Input 'older'")
+    assert "in its function" in result.error["next_step"]
+
+
 def test_a_time_after_9999_moves_no_watermark_beyond_all_other_rows(spark: SparkSession, world: World) -> None:
     days = ["date'2025-01-01'", "date'2025-01-02'", "date'9999-12-31'"]
     text = " union all ".join(f"select cast({day} as timestamp) ts" for day in days)

@@ -463,17 +463,23 @@ CONDITIONS: dict[str, Condition] = {
         ),
         EVENT_TIME_BEFORE_EPOCH=(
             (
-                "Source {source!r}: column {column!r} has a time before 1970 (or its very first instant), which Spark "
+                "Input {source!r}: column {column!r} has a time before 1970 (or its very first instant), which Spark "
                 "drops silently."
             ),
-            "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
+            (
+                "Filter such rows in transform=, or accept the loss with job.source(..., late='drop'). If the input is "
+                "a task, filter them in its function."
+            ),
         ),
         EVENT_TIME_AFTER_9999=(
             (
-                "Source {source!r}: column {column!r} has a time after the year 9999. It would take the watermark with "
+                "Input {source!r}: column {column!r} has a time after the year 9999. It would take the watermark with "
                 "it, beyond all other rows. Were milliseconds read as seconds?"
             ),
-            "Correct such rows in transform=, or leave them out with job.source(..., late='drop').",
+            (
+                "Correct such rows in transform=, or leave them out with job.source(..., late='drop'). If the input is "
+                "a task, correct them in its function."
+            ),
         ),
         UNFINISHED_BATCH_UNREADABLE=(
             "The query of {checkpoint} stopped in batch {batch}, and {path}, which that batch reads, is gone.",
