@@ -64,7 +64,7 @@ def main() -> int:
         job = JobMachine(graph, Config.of({"checkpoint.interval": "0"}))
         runners: Any = {task: Shown(task, clock) for task in tasks}
         run = Run(run=1, started_ms=clock[0], host="here", pid=1, lineage=1)
-        heartbeat = Heartbeat(JobStorage(LocalStore(folder), "job"), run, job, runners, lambda: clock[0])
+        heartbeat = Heartbeat(JobStorage(LocalStore(folder), "job"), run, job, runners, lambda: clock[0], graph)
 
         def hear(event: e.Event) -> None:
             heartbeat.heard(event)

@@ -154,9 +154,8 @@ class BatchTask:
             return
         self._open = True
         self._post(e.TaskStarted(task=self._id))
-        if not self._may_read():
+        if not self._begins():
             return
-        self._idle.clear()
         self._occupation.enter(BUSY)
         try:
             self._record = record = self._storage.record(self._place.folder, BATCH) or self._run()
@@ -178,11 +177,16 @@ class BatchTask:
         of = (item.uid for item in self._inputs if any(is_same_file(path, file.path) for file in item.files()))
         return next(of, None)
 
-    def _may_read(self) -> bool:
-        """Wait for the tasks that it reads; False where the run ends before."""
+    def _begins(self) -> bool:
+        """Wait for the tasks that it reads, and begin to evaluate; False where the run ends before.
+
+        A kill comes before that, or finds something to cancel.
+        """
         wanted = {item.uid for item in self._inputs if item.is_channel}
         with self._changed:
             self._changed.wait_for(lambda: self._killed or wanted <= self._allowed)
+            if not self._killed:
+                self._idle.clear()
             return not self._killed
 
     def _run(self) -> BatchRecord:
