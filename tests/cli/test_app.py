@@ -32,10 +32,10 @@ OF_JOBS = [
     "answer",
     "forget",
 ]
-VERBS = ["example", "check", *OF_JOBS, "dispose", "storage", "flush", "adopt", "warm-up"]
+VERBS = ["example", "check", *OF_JOBS, "dispose", "storage", "flush", "adopt", "warm-up", "docs"]
 
 
-NO_JOBS = ("example", "dispose", "flush", "warm-up")
+NO_JOBS = ("example", "dispose", "flush", "warm-up", "docs")
 """Verbs that need no storage."""
 
 

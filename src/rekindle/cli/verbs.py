@@ -35,6 +35,7 @@ VERBS = {
     "flush": ("plain:flush", "Flush the state of a plain query."),
     "adopt": ("plain:adopt", "Begin a job where a query stands."),
     "warm-up": ("warming:warm_up", "Let Spark start sooner here."),
+    "docs": ("manual:docs", "Read the documentation."),
 }
 """Verb → its module and function, and what it does, in so few words that a narrow terminal has room for them."""
 

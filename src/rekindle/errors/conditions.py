@@ -100,7 +100,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         HADOOP_CONNECTOR_MISSING=(
             "This session has no Hadoop connector for {scheme}://, through which Spark reaches {place}.",
-            "rekindle run ... --conf spark.jars.packages={package}; see docs/object-storage.md.",
+            "rekindle run ... --conf spark.jars.packages={package} (more: rekindle docs object-storage)",
         ),
         JDBC_DRIVER_MISSING=(
             "Spark has no JDBC driver for {kind}.",
@@ -302,7 +302,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         CLASSES_NOT_KEPT=(
             "Spark's classes could not be kept in a file: {reason}",
-            "Spark starts without it, as before. See docs/deploy.md#start-sooner for what is needed.",
+            "Spark starts without it, as before. See what is needed: rekindle docs deploy#start-sooner",
         ),
         METRICS_MISSING=(
             "--metrics-port needs {module}, which is not installed.",
@@ -351,6 +351,15 @@ CONDITIONS: dict[str, Condition] = {
         CONFIRMATION_MISSING=(
             "There is no terminal on which to ask whether to delete the {what}.",
             "Answer in advance with --yes. Nothing was deleted.",
+        ),
+        DOCS_MISSING=(
+            "The documentation is not installed here.",
+            "Install Rekindle from its wheel, or with pip, rather than as a zip of its modules.",
+        ),
+        PAGE_UNKNOWN=("There is no page {page!r} in the documentation.{hint}", "See what there is: rekindle docs"),
+        SECTION_UNKNOWN=(
+            "The page {page} has no section {section!r}.",
+            "Read all of it: rekindle docs {page}",
         ),
         WORKING_FOLDER_GONE=(
             "The working directory of this command was deleted, so relative paths lead nowhere.",
@@ -517,7 +526,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported.",
-            "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://; see docs/object-storage.md.",
+            "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://. See: rekindle docs object-storage",
         ),
         STORAGE_LIBRARY_MISSING=(
             "The storage {uri} needs the library {library}, which is not installed.",
@@ -525,7 +534,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_CREDENTIALS_MISSING=(
             "There are no usable credentials for the storage {uri}: {reason}",
-            "See docs/object-storage.md#which-credentials for what Rekindle looks for, and in which order.",
+            "See what Rekindle looks for, and in which order: rekindle docs object-storage#which-credentials",
         ),
         KERBEROS_TICKET_NEEDED=(
             "The storage {uri} needs a valid Kerberos ticket: {reason}",
@@ -533,7 +542,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_OTHER_FOR_SPARK=(
             "Spark does not reach the storage {uri} that Rekindle reaches: {reason}",
-            "Give Spark the same endpoint and credentials (spark.hadoop.fs...); see docs/object-storage.md.",
+            "Give Spark the same endpoint and credentials (spark.hadoop.fs...). See: rekindle docs object-storage",
         ),
         OUTPUT_NOT_SHARED=(
             "Spark's tasks have written {rows} rows ({files} files) to {place}, and the driver finds nothing there.",
@@ -545,7 +554,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_NO_CREATE=(
             "The storage {uri} has no conditional writes (If-None-Match: *), which keep a job from having two drivers.",
-            "Use the cloud itself, or a server that has them; see docs/object-storage.md.",
+            "Use the cloud itself, or a server that has them. See: rekindle docs object-storage",
         ),
         STORAGE_NO_REPLACE=(
             "The storage {uri} is reached through a gateway (HttpFS), which cannot replace a file in one step.",
@@ -646,7 +655,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STATE_REWRITE_UNSUPPORTED=(
             "The state of operator {operator} ({name}) cannot be rewritten: {reason}.",
-            "See docs/state.md for what can be rewritten. The savepoint is unchanged.",
+            "The savepoint is unchanged. See what can be rewritten: rekindle docs state",
         ),
         STATE_REWRITE_REFUSED=(
             "The result of fn cannot be the state of operator {operator} ({name}): {reason}.",
@@ -920,8 +929,8 @@ CONDITIONS: dict[str, Condition] = {
         SHADOW_NOTHING_TO_COMPARE=(
             "No sink of job {job!r} can be compared with a shadow: {reasons}.",
             (
-                "Start the shadow with the names and kinds of sinks that the job runs with, the targets included; see "
-                "docs/shadow.md for the kinds whose rows can be read."
+                "Start the shadow with the names and kinds of sinks that the job runs with, the targets included. See "
+                "the kinds whose rows can be read: rekindle docs shadow#sinks"
             ),
         ),
         SHADOW_COLUMN_UNKNOWN=(
@@ -1032,7 +1041,7 @@ CONDITIONS: dict[str, Condition] = {
             "Check the id. A server forgets its requests when it is started again; if so, make the request again.",
         ),
         REQUEST_FAILED=("The request could not be carried out: {reason}", "See the log of the server."),
-        ADDRESS_UNKNOWN=("There is nothing at {method} {path}.", "See /openapi.json, and docs/rest.md."),
+        ADDRESS_UNKNOWN=("There is nothing at {method} {path}.", "See /openapi.json, or: rekindle docs rest"),
         ACTIONS_OFF=("This server only reads.", "Start it with --allow-actions, or use the command line."),
         TOKEN_WRONG=(
             "The request has no token, or a wrong one.",
@@ -1099,7 +1108,10 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_READ_BACK_FAILED=(
             "Sink {sink!r}: its committed rows cannot be read back: {reason}",
-            "Check that the server runs and that this user may read there. How rows are found: docs/shadow.md#sinks.",
+            (
+                "Check that the server runs and that this user may read there. See how rows are found: "
+                "rekindle docs shadow#sinks"
+            ),
         ),
         SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Fix the cause; run again."),
         SINK_COMMITTABLE_INVALID=(

@@ -115,5 +115,5 @@ def check_source(uid: str, source: SplitSource) -> None:
         argument=argument,
         value=value,
         reason=reason,
-        hint="See 'Your own source' in docs/guide.md.",
+        hint="See: rekindle docs guide#your-own-source",
     )
