@@ -41,11 +41,6 @@ class Backlog:
         oldest = min(self._read.values())
         return sum(size for batch, size in self._sizes.items() if batch >= oldest)
 
-    @property
-    def has_room(self) -> bool:
-        """True if more may be written."""
-        return self.bytes <= self._limit_bytes
-
     def unread(self) -> dict[str, int]:
         """Return task → bytes that it has still to read of the channels, by its slowest subtask."""
         with self._changed:
@@ -72,5 +67,5 @@ class Backlog:
     def wait(self, given_up: Callable[[], bool]) -> None:
         """Wait until there is room, or the wait is given up."""
         with self._changed:
-            while not self.has_room and not given_up():
+            while self.bytes > self._limit_bytes and not given_up():
                 self._changed.wait(_POLL_S)

@@ -84,10 +84,10 @@ class BatchProtocol(Batches):
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
     def give_up_waiting(self) -> bool:
-        """Hold a batch that waits for room in its channels instead; return True if one does.
+        """Hold the batches of a task with channels from now on; return True if one waits for room there.
 
-        One that reads a custom source is not held: it needs no room. What was read of such a source is let through
-        before a stop, and these are two batches at most.
+        One that reads a custom source is not held, and needs no room: what was read of such a source comes before an
+        end, and that is in two batches at most.
         """
         self._impatient = True
         return self._waiting
@@ -104,7 +104,7 @@ class BatchProtocol(Batches):
             self.occupation.enter(BUSY)
             self._waiting = False
         reads = any(isinstance(item.feed, SplitFeed) and item.feed.waiting for item in self._inputs)
-        if self.is_held(batch) or not (backlog.has_room or reads):
+        if self.is_held(batch) or (self._impatient and not reads):
             raise BatchHeldError(f"batch {batch} is held")
 
     def _carry_out(self, df: DataFrame, batch: int) -> None:
