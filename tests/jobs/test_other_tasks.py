@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.errors import RestoreError
+from rekindle.errors import JobError, RestoreError
 from rekindle.runtime.steps import heard_by
 from tests.jobs.kit import QUICK, World, committed, failing_at, rows, until
 
@@ -124,7 +124,7 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from_with_other_tasks(
     keyed(world, "a")
     dies = failing_at("manifest.create/before")
     handle = heard_by(dies, job(world, "early", "late").start)(spark, storage=world.storage, config=KEPT)
-    with pytest.raises(RuntimeError, match="injected"):
+    with pytest.raises(JobError, match=r"DRIVER_FAILED.*injected"):
         handle.wait()
     said = refused(spark, world, job(world, "early", "own"), "TASKS_CHANGED", allow_non_restored_state=True)
     assert "own is new; late is gone" in said
@@ -146,7 +146,7 @@ def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSess
         return made
 
     start = {"storage": world.storage, "mode": "batch"}
-    with pytest.raises(RuntimeError, match="injected"):
+    with pytest.raises(JobError, match=r"DRIVER_FAILED.*injected"):
         heard_by(failing_at("manifest.create/before"), batch("early", "late").start)(spark, **start).wait()
     with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*late is gone"):
         batch("early").start(spark, **start, allow_non_restored_state=True).wait()
