@@ -90,7 +90,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             verbs = self.list_commands(ctx)
-            error = ConfigError("VERB_UNKNOWN", verb=args[0], hint=_hint(args[0], verbs), verbs=", ".join(verbs))
+            error = ConfigError("VERB_UNKNOWN", verb=args[0], hint=hint(args[0], verbs), verbs=", ".join(verbs))
             raise CommandLineError(error)
         return super().resolve_command(ctx, args)
 
@@ -115,12 +115,13 @@ def _usage_error(error: click.UsageError) -> RekindleError:
     if isinstance(error, click.NoSuchOption) and error.ctx:
         options = [name for parameter in error.ctx.command.get_params(error.ctx) for name in parameter.opts]
         known = [name for name in options if name.startswith("--")]
-        hint = _hint(error.option_name, known)
-        return ConfigError("OPTION_UNKNOWN", option=error.option_name, command=path, hint=hint)
+        meant = hint(error.option_name, known)
+        return ConfigError("OPTION_UNKNOWN", option=error.option_name, command=path, hint=meant)
     return ConfigError("COMMAND_LINE_INVALID", reason=error.format_message().rstrip("."), command=path)
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return the question whether a known word was meant, after a blank; empty: none is near."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

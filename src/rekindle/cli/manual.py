@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from importlib import resources
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rekindle.cli import output
-from rekindle.cli.app import CommandLineError, example, with_json
+from rekindle.cli.app import CommandLineError, example, hint, with_json
 from rekindle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _OF_THE_SITE = "api"
 """The page that the site makes of the docstrings."""
 
-_TITLE = re.compile(r"# (.+)")
 _HEADING = re.compile(r"(#+) (.+)")
 _FENCE = re.compile(r"\s*```")
 _IN_NO_ANCHOR = re.compile(r"[^\w\- ]")
@@ -46,7 +44,7 @@ def docs(page: str | None, as_json: bool) -> int:
     name, _, anchor = page.removeprefix("docs/").partition("#")
     name = name.removesuffix(".md")
     if name not in pages:
-        raise CommandLineError(_unknown(name, pages))
+        raise CommandLineError(ConfigError("PAGE_UNKNOWN", page=name, hint=hint(name, pages)))
     text = pages[name].read_text(encoding="utf-8")
     if anchor:
         text = _section(name, text, anchor)
@@ -70,13 +68,9 @@ def _pages() -> dict[str, Traversable]:
 
 
 def _title(text: str) -> str:
-    match = _TITLE.search(text)
-    return match[1] if match else ""
-
-
-def _unknown(name: str, pages: dict[str, Traversable]) -> ConfigError:
-    close = difflib.get_close_matches(name, pages, n=1)
-    return ConfigError("PAGE_UNKNOWN", page=name, hint=f" Did you mean {close[0]!r}?" if close else "")
+    """Return the first heading of a page, or of a section."""
+    match = _HEADING.search(text)
+    return match[2] if match else ""
 
 
 def _section(name: str, text: str, anchor: str) -> str:
