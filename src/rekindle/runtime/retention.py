@@ -8,7 +8,7 @@ that one. The protocol pins a checkpoint that is copied into a savepoint. Of sev
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from rekindle.channels.outputs import all_readings
@@ -117,7 +117,8 @@ class Retention:
                 # One output more is kept than is still to be read: it has the event time of the rows read.
                 runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
-            self._forget_lineages({needs.lineage for needs in kept} | {self._run.lineage})
+            needed = {needs.lineage for needs in kept} | {self._run.lineage}
+            self._older_lineages = forget_lineages(self._storage, self._run.lineage, needed)
         self._forget_runs(kept)
         self._dispose_claimed(len(ours), order.keep)  # the last: its place may be away, for good too
 
@@ -183,15 +184,20 @@ class Retention:
             return error
         return _Needs.of(manifest) if manifest is not None else None
 
-    def _forget_lineages(self, needed: set[int]) -> None:
-        """Delete the folders of lineages before this one that have no checkpoint left."""
-        store = self._storage.store
-        above = layout.tasks(self._storage.job)  # also of tasks that the job no longer has
-        left = False
-        for task in [f"{above}/{uid}" for uid in store.names(above)]:
-            for folder in [f"{task}/{part}" for part in store.names(task)]:
-                older = names_before(store, folder, self._run.lineage)
-                doomed = [name for name in older if number_of(name) not in needed]
-                store.delete_trees(folder, doomed)
-                left |= len(doomed) < len(older)
-        self._older_lineages = left
+
+def subtask_folders(storage: CheckpointDocuments) -> Iterator[str]:
+    """Yield the folder of each subtask, also of tasks that the job no longer has; in each are lineages."""
+    store, above = storage.store, layout.tasks(storage.job)
+    for task in [f"{above}/{uid}" for uid in store.names(above)]:
+        yield from (f"{task}/{part}" for part in store.names(task))
+
+
+def forget_lineages(storage: CheckpointDocuments, before: int, needed: Collection[int]) -> bool:
+    """Delete the folders of lineages before this one that are not needed; return True if others before it are left."""
+    left = False
+    for folder in subtask_folders(storage):
+        older = names_before(storage.store, folder, before)
+        doomed = [name for name in older if number_of(name) not in needed]
+        storage.store.delete_trees(folder, doomed)
+        left |= len(doomed) < len(older)
+    return left

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 
 from rekindle.errors import StorageError
+from rekindle.runtime.retention import forget_lineages, subtask_folders
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import Run
@@ -25,24 +26,12 @@ def forget_abandoned(storage: CheckpointDocuments, run: Run) -> None:
     Where the storage refuses, they stay: no start depends on it.
     """
     try:
-        older = {number for number in _folders(storage) if number < run.lineage}
-        abandoned = older - _needed(storage) - _of_other_drivers(storage, min(older), run) if older else set[int]()
-        names = {f"{number:06d}" for number in abandoned}
-        for folder in _parts(storage) if names else ():
-            storage.store.delete_trees(folder, [name for name in storage.store.names(folder) if name in names])
+        found = {number for folder in subtask_folders(storage) for number in storage.numbers(folder)}
+        if older := {number for number in found if number < run.lineage}:
+            needed = _needed(storage) | _of_other_drivers(storage, min(older), run)
+            forget_lineages(storage, run.lineage, needed)
     except StorageError as error:
         _LOG.warning("What earlier starts have left could not be deleted: %s", error)
-
-
-def _parts(storage: CheckpointDocuments) -> list[str]:
-    """Return the folders of all subtasks, also of tasks that the job no longer has; in each are lineages."""
-    store, above = storage.store, layout.tasks(storage.job)
-    return [f"{above}/{uid}/{part}" for uid in store.names(above) for part in store.names(f"{above}/{uid}")]
-
-
-def _folders(storage: CheckpointDocuments) -> set[int]:
-    """Return the lineages of which there are folders."""
-    return {number for folder in _parts(storage) for number in storage.numbers(folder)}
 
 
 def _needed(storage: CheckpointDocuments) -> set[int]:
