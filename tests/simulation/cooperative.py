@@ -11,12 +11,15 @@ frozen, as one on a machine that is suspended, gets no turn until it is thawed, 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import queue
 import random
+import sys
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, TracebackType
 from typing import Any
 
 import greenlet
@@ -237,11 +240,37 @@ class Scheduler:
             assert self.now_s < _LONGEST_S, "it does not come to an end"
 
 
+def the_product() -> list[ModuleType]:
+    """Return the product's modules that are imported, but for its test kit."""
+    return [one for name, one in sys.modules.items() if name.startswith("rekindle.") and ".testing" not in name]
+
+
 class Threading:
-    """What the modules under test use of ``threading`` and ``time``."""
+    """What the modules under test use of ``threading``, ``queue`` and ``time``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+
+    @contextlib.contextmanager
+    def stood_in(self) -> Iterator[None]:
+        """Put it where any module of the product would use the standard library's; nothing starts a real thread."""
+        replaced: list[tuple[Any, str, Any]] = [(threading.Thread, "start", threading.Thread.start)]
+        stand_ins: dict[str, Any] = {"start": self._refuse}
+        for name in ("threading", "queue", "time"):
+            real, stand_ins[name] = sys.modules[name], self
+            replaced += [(module, name, real) for module in the_product() if getattr(module, name, None) is real]
+        for holder, name, _ in replaced:
+            setattr(holder, name, stand_ins[name])
+        try:
+            yield
+        finally:
+            for holder, name, real in replaced:
+                setattr(holder, name, real)
+
+    def _refuse(self, *_: object) -> None:
+        error = AssertionError("a real thread starts in a simulated life")
+        self._scheduler.failure = self._scheduler.failure or error
+        raise error
 
     def Lock(self) -> Lock:  # noqa: N802
         """See ``threading``."""
@@ -250,6 +279,10 @@ class Threading:
     def Condition(self) -> Condition:  # noqa: N802
         """See ``threading``."""
         return Condition(self._scheduler)
+
+    def Event(self) -> Event:  # noqa: N802
+        """See ``threading``."""
+        return Event(self._scheduler)
 
     def Thread(self, target: Callable[..., None], args: Any = (), name: str = "", **_: Any) -> Thread:  # noqa: N802
         """See ``threading``."""
@@ -271,6 +304,12 @@ class Threading:
 
     time = monotonic
 
+    def monotonic_ns(self) -> int:
+        """See ``time``."""
+        return round(self._scheduler.now_s * 1_000_000_000)
+
+    time_ns = monotonic_ns
+
 
 class Lock:
     """See ``threading``."""
@@ -279,15 +318,26 @@ class Lock:
         self._scheduler = scheduler
         self._taken = False
 
-    def __enter__(self) -> None:
+    def acquire(self, blocking: bool = True) -> bool:
+        """See ``threading``."""
         while self._taken:
+            if not blocking:
+                return False
             self._scheduler.pause(math.inf, lambda: not self._taken)
         self._taken = True
+        return True
+
+    def release(self) -> None:
+        """See ``threading``."""
+        self._taken = False
+
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._taken = False
+        self.release()
 
 
 class Condition(Lock):
@@ -314,6 +364,32 @@ class Condition(Lock):
     def notify_all(self) -> None:
         """See ``threading``."""
         self._news += 1
+
+
+class Event:
+    """See ``threading``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_set = False
+
+    def set(self) -> None:
+        """See ``threading``."""
+        self._is_set = True
+
+    def clear(self) -> None:
+        """See ``threading``."""
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """See ``threading``."""
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See ``threading``."""
+        if not self._is_set:
+            self._scheduler.pause(math.inf if timeout is None else timeout, self.is_set)
+        return self._is_set
 
 
 class Thread:

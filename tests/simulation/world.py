@@ -17,7 +17,6 @@ import json
 import math
 import random
 import secrets
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,31 +29,18 @@ from unittest.mock import patch
 
 from pyspark.sql import types as T
 
-import rekindle.channels.backlog
-import rekindle.channels.custom_splits
 import rekindle.channels.splits
-import rekindle.runtime.closing
 import rekindle.runtime.driven
 import rekindle.runtime.driver
-import rekindle.runtime.elapsed
-import rekindle.runtime.mailbox
-import rekindle.runtime.orders
-import rekindle.runtime.worker
 import rekindle.spark.inputs.custom
 import rekindle.spark.inputs.frames
-import rekindle.spark.inputs.intake
-import rekindle.spark.inputs.split_reading
 import rekindle.spark.output.segments
-import rekindle.spark.query.alive
 import rekindle.spark.query.kept_batches
 import rekindle.spark.query.query
 import rekindle.spark.streaming.assembly
 import rekindle.spark.streaming.batch_protocol
 import rekindle.spark.streaming.flushing
-import rekindle.spark.streaming.siblings
-import rekindle.spark.streaming.task
 import rekindle.start.decide
-import rekindle.storage.copying
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
@@ -498,34 +484,14 @@ class World:
         threads = Threading(self.scheduler)
         inputs, batch = rekindle.spark.inputs.frames, rekindle.spark.streaming.batch_protocol
         assembly = rekindle.spark.streaming.assembly
-        worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query.query
+        query = rekindle.spark.query.query
         stand_ins: list[tuple[Any, str, Any]] = [
-            (worker, "threading", threads),
-            (worker, "queue", threads),
-            (rekindle.runtime.mailbox, "queue", threads),
-            (rekindle.runtime.elapsed, "time", threads),
-            (driver, "time", threads),
-            (rekindle.runtime.orders, "threading", threads),
-            (rekindle.runtime.closing, "threading", threads),
-            (rekindle.storage.copying, "threading", threads),
-            (query, "threading", threads),
-            (query, "time", threads),
             (query, "started_with", self._started_with),
             (query, "check_settings", _nothing),
             (query, "same_for_each_batch", lambda _: {}),
-            (rekindle.spark.streaming.task, "threading", threads),
-            (rekindle.spark.query.alive, "threading", threads),
             (rekindle.spark.query.kept_batches, "LEAST", 14),
             (rekindle.spark.query.kept_batches, "MOST_ROOM", 30),
-            (batch, "time", threads),
             (Frame, "sparkSession", self.spark),
-            (rekindle.spark.inputs.intake, "threading", threads),
-            (rekindle.spark.streaming.siblings, "threading", threads),
-            (rekindle.channels.backlog, "threading", threads),
-            (rekindle.channels.splits, "threading", threads),
-            (rekindle.channels.custom_splits, "threading", threads),
-            (rekindle.spark.inputs.split_reading, "threading", threads),
-            (rekindle.spark.inputs.split_reading, "time", threads),
             (rekindle.spark.inputs.custom, "Reads", partial(Reads, clock=threads.monotonic, write=self._stage)),
             (rekindle.spark.inputs.custom, "columns_of", lambda *_: T.StructType()),
             (rekindle.start.decide, "find_origin", self._origin),
@@ -556,10 +522,9 @@ class World:
         stand_ins += [
             (secrets, "token_hex", lambda count=32: f"{bits(8 * count):0{2 * count}x}"),
             (uuid, "uuid4", lambda: uuid.UUID(int=bits(128))),
-            (time, "time", threads.time),
         ]
         ENGINE[:] = [self.engine]
-        with contextlib.ExitStack() as stack:
+        with threads.stood_in(), contextlib.ExitStack() as stack:
             for module, name, stand_in in stand_ins:
                 stack.enter_context(patch.object(module, name, stand_in))
             yield
