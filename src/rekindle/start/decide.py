@@ -27,7 +27,7 @@ from rekindle.start.commits import check_commits
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decided import Decided
 from rekindle.start.finished import finished_operators
-from rekindle.start.lost import find_loss
+from rekindle.start.lost import Loss, find_loss
 from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume, StartFacts, resolve
 from rekindle.start.restore import refuse_other_lists
@@ -80,26 +80,10 @@ class Decider:
             ControlError: ``JOB_ALREADY_RUNNING``.
             RestoreError: this start is refused.
         """
-        storage = self._storage
         if claimed is None and not only_looks:
             self._refuse_second_driver()
-        newest, lineage = storage.latest_run(), storage.lineage()
-        run, result = last_begun(storage, before=claimed)
-        checkpoint = newest_checkpoint(storage)
-        if lineage is not None and self._came_to_nothing(lineage, run):
-            lineage = None
-        loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None
-        then = run.newest_checkpoint if run is not None else None
-        facts = StartFacts(
-            run=run,
-            result=result,
-            lineage=lineage,
-            newest=checkpoint,
-            latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
-            newest_then=self._checkpoint_path(then) if then is not None else None,
-            whole=loss.beginning if loss is not None else None,
-        )
-        self._kinds = kinds_of(run)
+        newest = self._storage.latest_run()
+        facts, loss = self._facts(claimed)
         decision = resolve(
             facts,
             restore=self._absolute(self._restore),
@@ -109,54 +93,80 @@ class Decider:
         )
         self._check_mode(decision, facts.lineage)
         # A new job begins in an empty folder, even if an old job of its name was deleted while it ran.
-        number = newest.run if newest is not None else storage.fence.highest_number_left()
+        number = newest.run if newest is not None else self._storage.fence.highest_number_left()
+        decided = Decided(decision=decision, newest_number=number, newest_checkpoint=facts.newest)
         if isinstance(decision, AlreadyEnded):
-            return Decided(decision=decision, newest_number=number, newest_checkpoint=checkpoint)
-        origin, changes, rewind, chains = None, list[Change](), None, dict[str, list[str]]()
+            return decided
         if isinstance(decision, Resume):
-            lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
-            chains = lineage.chains
-            ends = self._ends(lineage)
-            last = storage.latest_manifest(lineage.lineage)
-            changes = since_lineage(self._graph, lineage, ends, self._kinds, last.bounded_sources if last else ())
-            try:
-                resumes_elsewhere = settle(changes, place, in_place=True)
-            except RestoreError:
-                refuse_unnamed_rename(changes, place, allowed=self._permissions.granted())
-                # Finished tasks may forbid the same change for good: that error says more.
-                self._check_finished(ends, lineage.chains, place)
-                raise
-            if resumes_elsewhere:
-                decision = self._from_last_checkpoint(lineage, changes)
-            else:
-                self._check_resumed(lineage)
-        if isinstance(decision, Restore):
-            origin = find_origin(decision.path)
-            check_is_whole(origin)
-            origin = origin.with_renamed(renames(self._graph, origin.manifest.graph))
-            changes = since_origin(self._graph, origin, self._kinds, undo_drain=decision.undo_drain)
-            self._check_origin(origin, decision, changes)
-            check_commits(storage, origin, decision, self._permissions)
-            if facts.lineage is not None:  # else the lists are of starts that failed, and are made again
-                refuse_other_lists(storage, origin, decision.path, self._graph)
-            leave = decision.repeated or self._permissions.sink_ahead
-            if decision.rewind_sinks:
-                rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
-            elif leave:
-                rewind = plan_given_up(storage, origin.manifest)
-        self._check_sinks(decision)
-        begun = Decided(
-            decision=decision,
-            origin=origin,
-            newest_number=number,
-            newest_checkpoint=checkpoint,
-            before=run.description if run is not None else None,
-            changes=tuple(changes),
-            rewind=rewind,
-            chains=chains,
+            decided = self._resumed(decided, decision, facts)
+        if isinstance(decided.decision, Restore):
+            decided = self._restored(decided, decided.decision, facts)
+        self._check_sinks(decided.decision, kinds_of(facts.run).sinks)
+        return replace(
+            decided,
+            before=facts.run.description if facts.run is not None else None,
+            loss=loss if loss is not None and decided.decision == loss.beginning else None,
             keeps_lists=facts.lineage is not None and not isinstance(decision, Fresh),
         )
-        return replace(begun, loss=loss) if loss is not None and decision == loss.beginning else begun
+
+    def _facts(self, claimed: int | None) -> tuple[StartFacts, Loss | None]:
+        """Return what the storage says, and the reason, if there is one, not to resume the lineage in force."""
+        storage = self._storage
+        lineage = storage.lineage()
+        run, result = last_begun(storage, before=claimed)
+        newest = newest_checkpoint(storage)
+        if lineage is not None and self._came_to_nothing(lineage, run):
+            lineage = None
+        loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None
+        then = run.newest_checkpoint if run is not None else None
+        facts = StartFacts(
+            run=run,
+            result=result,
+            lineage=lineage,
+            newest=newest,
+            latest_checkpoint=self._checkpoint_path(newest) if newest is not None else None,
+            newest_then=self._checkpoint_path(then) if then is not None else None,
+            whole=loss.beginning if loss is not None else None,
+        )
+        return facts, loss
+
+    def _resumed(self, decided: Decided, decision: Resume, facts: StartFacts) -> Decided:
+        """Return the decision to resume in place; where changes of the job forbid that, to restore."""
+        lineage, place = with_chains_of(decision.lineage, facts.run), self._place(decision.lineage)
+        ends = self._ends(lineage)
+        last = self._storage.latest_manifest(lineage.lineage)
+        bounded = last.bounded_sources if last else ()
+        changes = since_lineage(self._graph, lineage, ends, kinds_of(facts.run), bounded)
+        try:
+            resumes_elsewhere = settle(changes, place, in_place=True)
+        except RestoreError:
+            refuse_unnamed_rename(changes, place, allowed=self._permissions.granted())
+            # Finished tasks may forbid the same change for good: that error says more.
+            self._check_finished(ends, lineage.chains, place)
+            raise
+        if resumes_elsewhere:
+            return replace(decided, decision=self._from_last_checkpoint(lineage, changes))
+        self._check_finished(ends, lineage.chains, place)
+        self._check_state_partitions(lineage, ends)
+        return replace(decided, changes=tuple(changes), chains=lineage.chains)
+
+    def _restored(self, decided: Decided, decision: Restore, facts: StartFacts) -> Decided:
+        """Return the decision to restore, with its origin and what it means for the sinks."""
+        storage, permissions = self._storage, self._permissions
+        origin = find_origin(decision.path)
+        check_is_whole(origin)
+        origin = origin.with_renamed(renames(self._graph, origin.manifest.graph))
+        changes = since_origin(self._graph, origin, kinds_of(facts.run), undo_drain=decision.undo_drain)
+        self._check_origin(origin, decision, changes)
+        check_commits(storage, origin, decision, permissions)
+        if facts.lineage is not None:  # else the lists are of starts that failed, and are made again
+            refuse_other_lists(storage, origin, decision.path, self._graph)
+        leave, rewind = decision.repeated or permissions.sink_ahead, None
+        if decision.rewind_sinks:
+            rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
+        elif leave:
+            rewind = plan_given_up(storage, origin.manifest)
+        return replace(decided, origin=origin, changes=tuple(changes), rewind=rewind)
 
     def _refuse_second_driver(self) -> None:
         storage = self._storage
@@ -239,11 +249,6 @@ class Decider:
         if not decision.repeated:
             check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
 
-    def _check_resumed(self, lineage: Lineage) -> None:
-        place = self._place(lineage)
-        self._check_finished(self._ends(lineage), lineage.chains, place)
-        self._check_state_partitions(lineage)
-
     def _check_finished(
         self,
         ends: Mapping[SubtaskId, End | None],
@@ -263,20 +268,24 @@ class Decider:
         }
         return {subtask: self._storage.end(folder) for subtask, folder in folders.items()}
 
-    def _check_sinks(self, decision: Decision) -> None:
-        """Refuse to drop or replace a sink with prepared rows: they could never be committed."""
+    def _check_sinks(self, decision: Decision, kinds: Mapping[str, str]) -> None:
+        """Refuse to drop or replace a sink with prepared rows: they could never be committed.
+
+        Args:
+            kinds: sink → its kind in the last run, as far as it is known.
+        """
         storage = self._storage
         # A new lineage has prepared nothing; any rows left are of a checkpoint that was not yet committed.
         lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
         manifest = latest_manifest(storage, decision, lineage)
         left = prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest))
-        found = unsettled(self._graph, self._kinds.sinks, [uid for uid, rows in left.items() if rows])
+        found = unsettled(self._graph, kinds, [uid for uid, rows in left.items() if rows])
         settle(found, storage.store.location, in_place=not isinstance(decision, Restore))
 
-    def _check_state_partitions(self, lineage: Lineage) -> None:
+    def _check_state_partitions(self, lineage: Lineage, ends: Mapping[SubtaskId, End | None]) -> None:
         """Refuse another number of state partitions: Spark would silently continue with the old one."""
         wanted = self._config.state_partitions
-        for task, end in self._ends(lineage).items():
+        for task, end in ends.items():
             folder = layout.subtask(self._storage.job, task.task, task.subtask, lineage.lineage)
             found = state_partitions(self._storage.store, layout.spark_progress_dir(folder))
             if wanted and end is None and found not in (None, wanted):

@@ -37,6 +37,7 @@ from rekindle.start.decide import Decider
 from rekindle.start.description import describe
 from rekindle.start.foreseen import IN_PYTHON, foreseen, in_log
 from rekindle.start.identity import identify, refuse_unfinished_copy
+from rekindle.start.new_lineage import new_lineage
 from rekindle.start.opened_sinks import open_sinks
 from rekindle.start.permissions import Permissions
 from rekindle.start.places import refuse_patterns
@@ -189,41 +190,17 @@ class Launch:
 
     def _open(self, engine: Engine, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
-        origin, decision = self._decided.origin, self._decided.decision
         open_sinks(sinks, storage, owner, run.run, sink_ahead=self._permissions.sink_ahead)
         if not self._decided.keeps_lists:
             self._forget_lists(run)
-        if origin is not None:
-            forget_abandoned(storage, run)
-            numbers = self._numbers(engine)
-            repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
-            with origin.read_whole():
-                open_lineage(
-                    storage,
-                    origin,
-                    graph,
-                    lineage=run.lineage,
-                    run=run.run,
-                    undo_drain=run.undo_drain,
-                    opened=repartitioned,
-                    numbers=numbers,
-                )
-        lineage = decision.lineage if isinstance(decision, Resume) else self._lineage(run, origin)
-        if run.lineage == run.run:
-            # Before the lineage is in force: if a start is killed in between, the next begins from the same checkpoint.
-            if self._decided.rewind is not None:
-                carry_out(self._decided.rewind, storage, sinks, run.run, self._clock(), self._steps)
-            storage.create(layout.lineage(storage.job, run.lineage), lineage)
+        lineage = self._lineage(engine, run)
         job = JobMachine(graph, self._config, batch=self._mode == "batch")
         events = Mailbox(engine.lifeline)
         context = self._context(engine, run, owner, events)
         assembly = engine.assemble(context, lineage)
         runners = assembly.runners()
-        for uid, sink in sinks.items():
-            # A job whose plan is refused claims no target.
-            shared, place = self._permissions.shared_target, storage.store.location
-            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
-        latest = latest_manifest(storage, decision, run.lineage)
+        self._claim_targets(owner)  # by a job whose plan is not refused
+        latest = latest_manifest(storage, self._decided.decision, run.lineage)
         covered, finished = covered_by(latest), finished_in(latest)
         orphans = Orphans(storage, run, sinks, self._steps)
         checkpointing = Checkpointing(
@@ -234,6 +211,46 @@ class Launch:
             context.ends.take_over_drains(self._clock())
         orphans.clean(graph.subtasks(), partial(prepared, storage, graph.subtasks(), run.lineage, covered))
         return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
+
+    def _lineage(self, engine: Engine, run: Run) -> Lineage:
+        """Return the lineage that the run continues, or one that it has opened."""
+        storage, decided = self.storage, self._decided
+        if decided.origin is not None:
+            self._restore(engine, run, decided.origin)
+        if isinstance(decided.decision, Resume):
+            lineage = decided.decision.lineage
+        else:
+            newest = max(storage.numbers_used(), default=None) if decided.goes_back else None
+            lineage = new_lineage(run, self._graph, decided.origin, rewound_from=newest, now_ms=self._clock())
+        if run.lineage == run.run:
+            # Before the lineage is in force: if a start is killed in between, the next begins from the same checkpoint.
+            if decided.rewind is not None:
+                carry_out(decided.rewind, storage, self._definition.sinks, run.run, self._clock(), self._steps)
+            storage.create(layout.lineage(storage.job, run.lineage), lineage)
+        return lineage
+
+    def _restore(self, engine: Engine, run: Run, origin: Origin) -> None:
+        """Write what the new lineage takes over from its origin; it is not in force yet."""
+        storage = self.storage
+        forget_abandoned(storage, run)
+        numbers = self._numbers(engine)
+        repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
+        with origin.read_whole():
+            open_lineage(
+                storage,
+                origin,
+                self._graph,
+                lineage=run.lineage,
+                run=run.run,
+                undo_drain=run.undo_drain,
+                opened=repartitioned,
+                numbers=numbers,
+            )
+
+    def _claim_targets(self, owner: str) -> None:
+        shared, place = self._permissions.shared_target, self.storage.store.location
+        for uid, sink in self._definition.sinks.items():
+            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
 
     def _context(self, engine: Engine, run: Run, owner: str, events: Mailbox) -> RunContext:
         return RunContext(
@@ -272,24 +289,6 @@ class Launch:
         return {
             uid: one.numbers for uid, one in found.items() if one.numbers is not None and (uid in others or one.moved)
         }
-
-    def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
-        return Lineage(
-            lineage=run.lineage,
-            run=run.run,
-            created_ms=self._clock(),
-            restored_from=run.restore_from,
-            claimed=run.claim,
-            restored_checkpoint=origin.manifest.checkpoint if origin else None,
-            restored_ms=origin.manifest.completed_ms if origin else None,
-            rewound_from=max(self.storage.numbers_used(), default=None) if self._decided.goes_back else None,
-            graph={task.uid: list(task.inputs) for task in self._graph.tasks},
-            chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
-            parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},
-            unread=origin.manifest.unread if origin else {},
-            operator_state=origin.manifest.operator_state if origin else {},
-            mode=run.mode,
-        )
 
     def _forget_lists(self, run: Run) -> None:
         """Delete the frozen lists of an earlier start that failed: they may be the cause of its failure."""
