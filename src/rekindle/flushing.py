@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rekindle.advice import advised
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
 from rekindle.storage.open import folder_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rekindle.spark.plain.flush import FlushResult
 
 
+@advised
 def flush(
     query: Callable[[SparkSession], DataFrame],
     checkpoint: str,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from rekindle.errors import RekindleError
+from rekindle.advice import advised
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.runtime import client
 from rekindle.runtime.pauses import USUAL, Pauses
@@ -33,19 +32,6 @@ class DriverOfHandle(Protocol):
     def look(self) -> None:
         """Read the requests now."""
         ...
-
-
-def spark_log() -> str | None:
-    """Return the path of Spark's log; None: no Spark was started here, or the user has configured Log4j."""
-    jvm = sys.modules.get("rekindle.session.jvm")
-    return jvm.spark_log() if jvm is not None else None
-
-
-def advise(error: RekindleError) -> None:
-    """Add the path of Spark's log and the next step to the message of an error: the end of its traceback."""
-    log = spark_log()
-    lines = [str(error), *([f"Spark's log: {log}"] if log else []), f"next: {error.next_step}"]
-    error.args = ("\n".join(lines),)
 
 
 class JobHandle:
@@ -96,6 +82,7 @@ class JobHandle:
         """Return whether the driver of the job has not ended yet."""
         return not self._over.is_set()
 
+    @advised
     def status(self) -> JobStatus:
         """Return the status of the job now."""
         if self._driver is not None:
@@ -104,6 +91,7 @@ class JobHandle:
         assert status is not None, "a job that has ended has written its status"
         return JobStatus.of(status)
 
+    @advised
     def wait(self, timeout_s: float | None = None) -> JobResult | None:
         """Wait for the end and return the result; None if the job has not ended within `timeout_s` seconds.
 
@@ -130,6 +118,7 @@ class JobHandle:
 
         return follow(self)
 
+    @advised
     def checkpoint(self) -> Checkpoint:
         """Take a checkpoint now; return it once it is complete and committed."""
         answer = self._ask(client.ControlRequest(verb="checkpoint"))
@@ -137,6 +126,7 @@ class JobHandle:
         folder = layout.checkpoint(self._storage.job, answer.checkpoint)
         return Checkpoint(answer.checkpoint, f"{self._storage.store.location.rstrip('/')}/{folder}")
 
+    @advised
     def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> Savepoint:
         """Make a savepoint in a new folder below `directory`; return it. Default: inside the storage.
 
@@ -153,6 +143,7 @@ class JobHandle:
         assert answer.savepoint is not None, "an answer names its savepoint"
         return Savepoint(answer.savepoint, answer.checkpoint)
 
+    @advised
     def stop(self, drain: bool = False, savepoint: str | None = None, *, unaligned: bool = False) -> JobResult:
         """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
 
@@ -167,6 +158,7 @@ class JobHandle:
         wanted = client.ControlRequest(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
         return self._ended(self._ask(wanted))
 
+    @advised
     def cancel(self, timeout_s: float = USUAL.cancel_s) -> JobResult:
         """End now, without a checkpoint, even while a stop hangs; return the result of the job.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from rekindle.advice import advised
 from rekindle.config import Config, texts
 from rekindle.defining import DefinedJob
-from rekindle.errors import ConfigError, RekindleError
-from rekindle.handle import JobHandle, advise
+from rekindle.errors import ConfigError
+from rekindle.handle import JobHandle
 from rekindle.results import Checkpoint, JobResult, Savepoint, failure
 from rekindle.runtime.signals import interrupt_on_signals, stop_on_signals
 from rekindle.storage.job_storage import JobStorage
@@ -43,6 +44,7 @@ class Job(DefinedJob):
     def _is_running(self) -> bool:
         return self._handle is not None and self._handle.is_running()
 
+    @advised
     def run(
         self,
         spark: SparkSession | None = None,
@@ -72,35 +74,32 @@ class Job(DefinedJob):
             RekindleError: raised by `start`; the error of a job that fails, or ``JOB_CANCELED``, with the result in the
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is canceled.
         """
-        try:
-            with interrupt_on_signals():
-                handle = self.start(
-                    spark,
-                    storage=storage,
-                    restore=restore,
-                    mode=mode,
-                    config=config,
-                    spark_config=spark_config,
-                    claim_mode=claim_mode,
-                    rewind_sinks=rewind_sinks,
-                    allow_non_restored_state=allow_non_restored_state,
-                    allow_drained=allow_drained,
-                    allow_sink_ahead=allow_sink_ahead,
-                    allow_other_name=allow_other_name,
-                    allow_shared_target=allow_shared_target,
-                    allow_changed_files=allow_changed_files,
-                )
-            with stop_on_signals(handle):
-                result = handle.wait()
-            assert result is not None
-            error = failure(result)
-            if error is not None:
-                raise error
-        except RekindleError as error:
-            advise(error)
-            raise
+        with interrupt_on_signals():
+            handle = self.start(
+                spark,
+                storage=storage,
+                restore=restore,
+                mode=mode,
+                config=config,
+                spark_config=spark_config,
+                claim_mode=claim_mode,
+                rewind_sinks=rewind_sinks,
+                allow_non_restored_state=allow_non_restored_state,
+                allow_drained=allow_drained,
+                allow_sink_ahead=allow_sink_ahead,
+                allow_other_name=allow_other_name,
+                allow_shared_target=allow_shared_target,
+                allow_changed_files=allow_changed_files,
+            )
+        with stop_on_signals(handle):
+            result = handle.wait()
+        assert result is not None
+        error = failure(result)
+        if error is not None:
+            raise error
         return result
 
+    @advised
     def start(
         self,
         spark: SparkSession | None = None,
@@ -180,6 +179,7 @@ class Job(DefinedJob):
         )
         return self._handle
 
+    @advised
     def check(
         self,
         spark: SparkSession | None = None,
@@ -228,6 +228,7 @@ class Job(DefinedJob):
             engine = SparkEngine(prepare_session(spark))
         return launched().preview(None if restore is None else str(restore), engine)
 
+    @advised
     def adopt(
         self,
         checkpoint: str,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from rekindle.advice import advised
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.ids import SubtaskId
 from rekindle.progress.stored_state import StoredTaskState, find_state
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@advised
 def rewrite_state(
     savepoint: str | os.PathLike[str],
     task: str | None,

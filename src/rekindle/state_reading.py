@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rekindle.advice import advised
 from rekindle.errors import DefinitionError
 from rekindle.progress.stored_state import find_state
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@advised
 def state(
     path: str | os.PathLike[str],
     task: str | None = None,

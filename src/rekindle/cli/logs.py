@@ -94,7 +94,7 @@ class _Printer(logging.Handler):
 
     def say_error(self, error: dict[str, Any]) -> None:
         """Print an error, with what to do next, and where Spark has logged."""
-        from rekindle.handle import spark_log
+        from rekindle.advice import spark_log
 
         log = spark_log()
         if self._format is None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rekindle.advice import advised
 from rekindle.errors import ControlError, DefinitionError
 from rekindle.handle import JobHandle
 from rekindle.job import Job
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _ROOT = re.compile(r"[^/]*//[^/]*")
 
 
+@advised
 def shadow(
     job: Job,
     restore: str | os.PathLike[str],
