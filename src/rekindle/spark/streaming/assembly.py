@@ -36,10 +36,9 @@ from rekindle.spark.plans.plan import build_task, files_too_old_ms, lists_files,
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.prelude.choosing import prelude_of
 from rekindle.spark.prelude.history import HistoryPrelude
-from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.orders import Orders
-from rekindle.spark.streaming.parts import SubtaskParts
+from rekindle.spark.streaming.parts import Built, SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout, read_layout
@@ -131,53 +130,62 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
-        frame, inputs, described, too_old_ms, listing, prelude = None, [], None, None, False, Prelude()
         # Read once: a driver that was taken for dead may record another batch at any time.
         record = storage.last_record(folder)
-        if self._of.ends.of(folder) is None:
-            positions = record.inputs if record else {}
-            inputs = [
-                self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
-                for number, uid in enumerate(task.inputs)
-            ]
-            frame = build_task(task, self._of.definition.functions[task.uid], inputs)
-            refuse_moved_sources(task.uid, inputs)
-            if writes_columns(self._of.graph, task):
-                refuse_duplicate_columns(task, frame)
-            described = description_of(frame, task.output_mode)
-            for change in settle_query(task.uid, record.windows if record else None, described):
-                _LOG.warning("%s", change)
-            ours = self._logs.spark_path(folder)
-            too_old_ms, listing = files_too_old_ms(frame, ours), lists_files(frame, ours)
-            prelude = prelude_of(
-                self._of, self._spark, task, place, frame, inputs,
-                described=described, last=record.batch if record else -1,
-            )  # fmt: skip
-            # After a prelude the stream drops rows of the history that were computed.
-            self._orders.look(task, frame, () if isinstance(prelude, HistoryPrelude) else inputs)
+        built = self._built(task, subtask, record) if self._of.ends.of(folder) is None else Built()
         backlog = None
         if self._of.graph.consumers_of(task):
-            self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
+            self._outputs[task.uid] = output_schema(storage, folder, task.uid, built.frame)
             backlog = self._backlogs[subtask] = self._backlog(subtask)
         parts = SubtaskParts(
             task=task,
             place=place,
             last=record.batch if record else -1,
-            frame=frame,
-            inputs=inputs,
+            frame=built.frame,
+            inputs=built.inputs,
             logs=self._logs,
             outputs=outputs_of(self._of, self._spark, task, place),
             backlog=backlog,
             read_from=self._backlogs,
             siblings=siblings,
             kept=KeptBatches(self._needed.get(subtask)),
-            source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
-            prelude=prelude,
-            lists_files=listing,
-            described=described,
+            source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), built.files_too_old_ms),
+            prelude=built.prelude,
+            lists_files=built.lists_files,
+            described=built.described,
         )
         # A user's function may have made its frame in another session, which then runs the query and knows it.
-        return SparkTask(self._of, self._spark if frame is None else frame.sparkSession, parts)
+        return SparkTask(self._of, self._spark if built.frame is None else built.frame.sparkSession, parts)
+
+    def _built(self, task: Task, subtask: SubtaskId, record: BatchRecord | None) -> Built:
+        """Build the plan of a subtask that goes on after `record`; raise what building it raises."""
+        positions = record.inputs if record else {}
+        inputs = [
+            self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
+            for number, uid in enumerate(task.inputs)
+        ]
+        frame = build_task(task, self._of.definition.functions[task.uid], inputs)
+        refuse_moved_sources(task.uid, inputs)
+        if writes_columns(self._of.graph, task):
+            refuse_duplicate_columns(task, frame)
+        described = description_of(frame, task.output_mode)
+        for change in settle_query(task.uid, record.windows if record else None, described):
+            _LOG.warning("%s", change)
+        prelude = prelude_of(
+            self._of, self._spark, task, place_of(self._of, subtask), frame, inputs,
+            described=described, last=record.batch if record else -1,
+        )  # fmt: skip
+        # After a prelude the stream drops rows of the history that were computed.
+        self._orders.look(task, frame, () if isinstance(prelude, HistoryPrelude) else inputs)
+        ours = self._logs.spark_path(self._of.folder(subtask))
+        return Built(
+            frame=frame,
+            inputs=inputs,
+            described=described,
+            prelude=prelude,
+            lists_files=lists_files(frame, ours),
+            files_too_old_ms=files_too_old_ms(frame, ours),
+        )
 
     def _edges_from(self, task: str) -> list[Edge]:
         return [edge for edge in self._topology.edges if edge.source == task]

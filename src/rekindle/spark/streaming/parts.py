@@ -22,6 +22,19 @@ from rekindle.storage.port import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The plan of a subtask, and what is known from it; without values, of a subtask that has ended."""
+
+    frame: DataFrame | None = None
+    inputs: Sequence[Input] = ()
+    described: QueryDescription | None = None
+    prelude: Prelude = field(default_factory=Prelude)
+    lists_files: bool = False
+    #: see `rekindle.spark.plans.plan.files_too_old_ms`
+    files_too_old_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskParts:
     """The parts of one subtask."""
 
