@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from rekindle.errors import DefinitionError, RestoreError, StorageError
 from rekindle.storage import layout, read_layout
 from rekindle.storage.checkpoint_documents import newest_checkpoint, read_manifest
 from rekindle.storage.codec import encode
+from rekindle.storage.disk import SYSTEM
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, Drain, End, InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
 from rekindle.storage.documents.control import Answer, Request
@@ -24,6 +26,7 @@ from rekindle.storage.forgetting import forget_job
 from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.liveness import Process, this_process
+from rekindle.storage.local import LocalStore
 from rekindle.storage.run_documents import last_begun
 from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
@@ -526,3 +529,21 @@ def test_the_newest_checkpoint_is_found_without_reading_those_before(storage: Jo
     assert newest_checkpoint(noted) == 9
     assert len(read) == 2, "the number that is only used up, and the newest"
     assert noted.checkpoints() == [*range(9, 0, -1)]
+
+
+def test_a_driver_that_hangs_while_it_creates_a_manifest_is_found_or_comes_too_late(tmp_path: Path) -> None:
+    """In a directory the folder of the checkpoint is there first, and then the disk may take its time."""
+    newer = JobStorage(LocalStore(str(tmp_path)), "job")
+    for number in (1, 2):
+        newer.create(layout.run("job", number), make_run(number))
+        put_manifest(newer, make_manifest(number))
+
+    def take_over(temporary: str, target: str) -> None:
+        newer.fence_checkpoints(2)
+        assert newest_checkpoint(newer) == 2
+        SYSTEM.link(temporary, target)
+
+    hanging = JobStorage(LocalStore(str(tmp_path), calls=SYSTEM._replace(link=take_over)), "job")
+    assert not hanging.create(layout.manifest(layout.checkpoint("job", 3)), make_manifest(3))
+    assert newest_checkpoint(newer) == 2
+    assert newer.numbers_used() == [1, 2, 3], "its number is void"

@@ -68,7 +68,7 @@ class Checkpointing:
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
         #: checkpoint number; every number up to it is used
-        self._used_upto = max(run.storage.numbers_used(), default=0)
+        self._used_upto = run.storage.last_used()
         #: the newest manifest if this run has written it; None: the storage is asked
         self._newest: Manifest | None = None
 

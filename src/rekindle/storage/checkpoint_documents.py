@@ -34,6 +34,14 @@ class CheckpointDocuments(RunDocuments):
         """Return the numbers that a checkpoint has, or that none may have any more, ascending."""
         return self.numbers(layout.checkpoints(self.job))
 
+    def last_used(self) -> int:
+        """Return the highest number that is used; 0 for none.
+
+        A folder without a manifest uses no number: a driver may be about to create the manifest in it.
+        """
+        folders = ((number, layout.checkpoint(self.job, number)) for number in reversed(self.numbers_used()))
+        return next((number for number, folder in folders if self.store.exists(layout.manifest(folder))), 0)
+
     def use_up(self, checkpoint: int, run: int) -> int:
         """Let no checkpoint have a number any more, unless one has it already; return the run that has used the number.
 
@@ -60,8 +68,8 @@ class CheckpointDocuments(RunDocuments):
         used = 0
         while used != run:
             # If a driver that was thought dead is quicker, its checkpoint counts, and so does the number after it.
-            number = max(self.numbers_used(), default=0) + 1
-            # After the list: a newer run that is not seen here has used no number of it, so it is met at this one.
+            number = self.last_used() + 1
+            # After the look: a newer run that is not seen here has used no number of it, so it is met at this one.
             self.fence.check(run)
             used = self.use_up(number, run)
 

@@ -37,7 +37,7 @@ def forget_job(storage: CheckpointDocuments, now_ms: int) -> None:
         kept |= {layout.runs(storage.job), layout.checkpoints(storage.job)}
         runs = {layout.run(storage.job, number), layout.result(storage.job, number)}
         paths = [f"{layout.runs(storage.job)}/{name}" for name in store.names(layout.runs(storage.job))]
-        newest = max(storage.numbers_used())
+        newest = storage.last_used()
         storage.forget_checkpoints([one for one in storage.numbers_used() if one != newest])
         store.delete_many([path for path in paths if path not in runs])
     for name in store.names(folder):
@@ -70,7 +70,7 @@ def _take_numbers(storage: CheckpointDocuments, now_ms: int) -> int:
     )
     if not storage.fence.claim(run):
         raise ControlError("JOB_RUNNING", job=storage.job)
-    while storage.use_up(max(storage.numbers_used(), default=0) + 1, number) != number:
+    while storage.use_up(storage.last_used() + 1, number) != number:
         pass  # a driver that was thought dead has completed one more
     note = "By this run a job of the same name was deleted. A driver of it had left no result, and may only be paused."
     storage.record_result(Result(run=number, state="CANCELED", ended_ms=now_ms, began=False, notes=(note,)))
