@@ -195,6 +195,7 @@ ORPHANS = {
     f"_savepoints/{JOB}-000000001-0badca/tasks/t0/0/spark/metadata": "not finished",
     f"_savepoints/{JOB}-adopted-0badcafe/tasks/t0/0/spark/metadata": "not finished",
     "_savepoints/gone-000000001-0badca/disposed.json": "deletion has begun",
+    "_savepoints/new-adopted-0badcafe/tasks/t0/0/spark/metadata": "not finished",
 }  # fmt: skip
 
 
@@ -310,7 +311,8 @@ def test_of_a_job_that_runs_no_orphan_is_looked_for_and_none_removed(monkeypatch
     assert all(world.store.exists(path) for path in ORPHANS)
     running = check(world.store)
     assert running.whole
-    assert [one.path for one in running.every_orphan] == ["_savepoints/gone-000000001-0badca"]
+    others = ["_savepoints/gone-000000001-0badca", "_savepoints/new-adopted-0badcafe"]
+    assert [one.path for one in running.every_orphan] == others
 
 
 def test_a_document_of_a_newer_version_is_a_fault_that_says_so() -> None:

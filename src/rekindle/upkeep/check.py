@@ -65,7 +65,7 @@ def check_storage(store: Store, job: str | None = None, *, waits: bool = False) 
             raise ControlError("JOB_UNKNOWN", job=job, storage=store.location)
         return Checked(_checked(store, [job], waits), [], [])
     found = _checked(store, jobs(store), waits)
-    orphans = list(unfinished_savepoints(store, (one.name for one in found if one.state != RUNNING)))
+    orphans = list(unfinished_savepoints(store, {one.name: one.state == RUNNING for one in found}))
     orphans += unfinished_copies(store)
     broken = {orphan.path for orphan in orphans}
     folders = [f"{layout.SAVEPOINTS}/{name}" for name in store.names(layout.SAVEPOINTS)]

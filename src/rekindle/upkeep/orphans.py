@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from rekindle.storage import layout, read_layout
@@ -28,7 +28,7 @@ _ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/
 _READ = re.compile(r"(?P<reads>.*/tasks/[^/]+/\d+/\d+/reads/[^/]+)/(?P<attempt>\d+-[^/]+)/.+")
 _ROW = re.compile(r"(?P<marks>.*/marks/[^/]+)/rows/(?P<name>[^/]+)")
 _OF_SPARK = re.compile(r".*/spark/(.*/)?\.[^/]+\.tmp")
-_OF_JOB = re.compile(r"(?P<job>.+)-(\d{9}-[0-9a-f]{6}|adopted-[0-9a-f]{8})")
+_OF_JOB = re.compile(r"(?P<job>.+)-(\d{9}-[0-9a-f]{6}|(?P<adopted>adopted-[0-9a-f]{8}))")
 """Name of a savepoint, or of one by which a job adopts a query."""
 
 
@@ -55,19 +55,20 @@ def orphans_of(storage: JobStorage, manifests: Iterable[Manifest], sizes: Sizes)
             yield Orphan(entry.path, entry.size_bytes, "a write that was cut short has left it")
 
 
-def unfinished_savepoints(store: Store, idle: Iterable[str]) -> Iterator[Orphan]:
+def unfinished_savepoints(store: Store, jobs: Mapping[str, bool]) -> Iterator[Orphan]:
     """Yield the savepoints for which no place was given that are none: not finished, or half deleted.
 
     Args:
-        idle: jobs that do not run; what is no savepoint yet may be made by a job that runs.
+        jobs: job of this storage → True if it runs: then it may be making what is no savepoint yet. A job of another
+            storage may run, too. One that is to adopt a query need not be there yet.
     """
-    jobs = set(idle)
     for name in store.names(layout.SAVEPOINTS):
         folder, match = f"{layout.SAVEPOINTS}/{name}", _OF_JOB.fullmatch(name)
         if match is None:
             continue
         begun = store.exists(layout.disposed(folder))
-        if begun or (match["job"] in jobs and is_unfinished(store, folder)):
+        runs = jobs.get(match["job"], match["adopted"] is None)
+        if begun or (not runs and is_unfinished(store, folder)):
             size = sum(entry.size_bytes for entry in store.walk(folder))
             yield Orphan(folder, size, "its deletion has begun" if begun else "it was not finished, or is being made")
 
