@@ -17,6 +17,7 @@ from rekindle.storage.codec import encode
 from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.runs import Identity, Result
 from rekindle.storage.documents.sources import SplitRead
+from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
@@ -283,6 +284,29 @@ def test_orphans_of_a_job_that_has_run_since_the_look_are_not_removed() -> None:
         remove_orphans(store, found)
 
     assert all(store.exists(path) for path in ORPHANS)
+
+
+def test_orphans_of_a_job_that_starts_during_the_repair_stay() -> None:
+    """It may take the number of a checkpoint that has no manifest."""
+    store = Stored(3).store
+    numbered = [layout.committed(layout.checkpoint(JOB, number)) for number in (998, 999)]
+    for path in numbered:
+        store.create(path, _COMMITTED)
+
+    class Started(ForwardingStore):
+        """A store in which the job starts after the first deletion."""
+
+        def delete_tree(self, folder: str) -> None:
+            super().delete_tree(folder)
+            storage = JobStorage(store, JOB)
+            if (latest := storage.latest_run()) is not None:
+                storage.fence.claim(replace(latest, run=latest.run + 1, token="another"))
+
+    removed = remove_orphans(Started(store), check(store))
+
+    assert len(removed) == 1
+    assert not store.exists(f"{removed[0].path}/committed.json")
+    assert [store.exists(path) for path in numbered].count(True) >= 1
 
 
 def test_the_job_goes_on_and_ends_well_after_a_repair() -> None:

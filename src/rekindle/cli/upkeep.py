@@ -72,7 +72,7 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
         _show(checked, removed)
     if not checked.whole:
         sys.exit(FAILED)
-    if checked.every_orphan and not removed:
+    if len(checked.every_orphan) > len(removed):
         sys.exit(ORPHANS)
 
 
@@ -138,12 +138,12 @@ def _show(checked: Checked, removed: list[Orphan]) -> None:
             output.say(f"{kind} {one.name}{state}: {one.files} files, {output.size(one.size_bytes)}, {verdict}")
             for fault in one.faults:
                 output.say(f"  [{fault.code}] {fault.message}")
-    orphans = checked.every_orphan
-    word = "removed" if removed else "orphan"
-    for orphan in orphans:
-        output.say(f"{word} {orphan.path}  {output.size(orphan.size_bytes)}  {orphan.reason}")
-    if orphans and not removed:
-        size = output.size(sum(orphan.size_bytes for orphan in orphans))
-        output.say(f"note: {len(orphans)} orphans take up {size}; --repair deletes them.", err=True)
+    left = [orphan for orphan in checked.every_orphan if orphan not in removed]
+    for word, orphans in (("removed", removed), ("orphan", left)):
+        for orphan in orphans:
+            output.say(f"{word} {orphan.path}  {output.size(orphan.size_bytes)}  {orphan.reason}")
+    if left:
+        size = output.size(sum(orphan.size_bytes for orphan in left))
+        output.say(f"note: {len(left)} orphans take up {size}; --repair deletes them.", err=True)
     if not checked.jobs and not checked.savepoints:
         output.say("There is nothing to check.")

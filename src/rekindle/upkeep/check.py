@@ -5,8 +5,9 @@ It only reads, also while jobs run: what they delete meanwhile with the checkpoi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
@@ -129,17 +130,28 @@ def check_savepoint(store: Store, folder: str) -> Findings:
 
 
 def remove_orphans(store: Store, checked: Checked) -> list[Orphan]:
-    """Delete what nothing refers to, and return it; what has become a job or a savepoint since the look stays.
+    """Delete what nothing refers to, and return it; what may be needed again by then stays.
 
     Raises:
         ControlError: ``JOB_RUNNING``, ``JOB_CHANGED``, of one of the jobs; then nothing was deleted.
     """
     refuse_change(store, checked)
-    removed = [orphan for one in checked.jobs for orphan in one.orphans]
-    removed += [orphan for orphan in checked.orphans if is_unfinished(store, orphan.path)]
-    for orphan in removed:
+    removed = []
+    for orphan in _still_orphans(store, checked):
         store.delete_tree(orphan.path)
+        removed.append(orphan)
     return removed
+
+
+def _still_orphans(store: Store, checked: Checked) -> Iterator[Orphan]:
+    """Yield the orphans one by one, without those of a job that starts meanwhile, and what is a job or savepoint now.
+
+    The run that starts may use the number of a checkpoint that has no manifest.
+    """
+    for one in checked.jobs:
+        storage = JobStorage(store, one.name)
+        yield from takewhile(lambda _: newest_run(storage) == one.run, one.orphans)  # noqa: B023 # within this turn
+    yield from (orphan for orphan in checked.orphans if is_unfinished(store, orphan.path))
 
 
 def refuse_change(store: Store, checked: Checked) -> None:
