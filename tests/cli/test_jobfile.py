@@ -204,3 +204,26 @@ def test_workers_find_what_stands_beside_the_file(
     monkeypatch.setenv("PYTHONPATH", "before")
     load(write("from rekindle.job import Job\njob = Job('bids')"))
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "before"])
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("x = 1 / 0\n", "ZeroDivisionError: division by zero (line 1)"),
+        ("def bids(:\n", "SyntaxError: invalid syntax (line 1)"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 (line 2)"),
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module' (line 1)"),
+    ],
+)
+def test_what_the_code_of_a_module_raises_is_an_error_with_its_line(tmp_path: Path, code: str, reason: str) -> None:
+    (tmp_path / "of_a_user.py").write_text(code)
+    sys.path.insert(0, str(tmp_path))
+    with pytest.raises(RekindleError) as raised:
+        load_function("of_a_user:bids")
+    assert raised.value.code == "JOBFILE_FAILED"
+    assert str(tmp_path / "of_a_user.py") in raised.value.message and reason in raised.value.message
+
+
+def test_a_module_with_dots_alone_names_no_function() -> None:
+    with pytest.raises(RekindleError, match="FUNCTION_UNKNOWN"):
+        load_function("..query:bids")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import runpy
 import sys
@@ -49,14 +49,7 @@ def load_function(target: str) -> Callable[..., Any]:
         ConfigError: as `load`; ``FUNCTION_UNKNOWN``.
     """
     place, _, name = target.rpartition(":") if not target.endswith(".py") else (target, "", FUNCTION)
-    if place.endswith(".py"):
-        names = _names(place)
-    else:
-        sys.path.insert(0, os.getcwd())
-        try:
-            names = vars(importlib.import_module(place))
-        except (ImportError, ValueError) as error:
-            raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=_reason(error, place)) from None
+    names = _names(place) if place.endswith(".py") else _names_of_module(place, target)
     found = names.get(name)
     if not callable(found):
         raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=f"{place} has no function {name!r}")
@@ -75,14 +68,31 @@ def _names(path: str) -> dict[str, Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     # run_path keeps no module: functions of the file are then pickled by value, which Spark's workers need,
     # since they could not import it.
+    return _run(path, file, lambda: runpy.run_path(file, run_name=RUN_NAME))
+
+
+def _names_of_module(name: str, target: str) -> dict[str, Any]:
+    """Return the names that a module defines, which may lie in the working directory."""
+    sys.path.insert(0, os.getcwd())
     try:
-        return runpy.run_path(file, run_name=RUN_NAME)
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=_reason(error, name)) from None
+    if spec is None:
+        raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=f"there is no module {name!r}")
+    file = spec.origin or name
+    return _run(file, file, lambda: vars(importlib.import_module(name)))
+
+
+def _run(path: str, file: str, code: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the names that the code of the file at `path` defines; `file` is how a traceback names it."""
+    try:
+        return code()
     except (RekindleError, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit() in a job file included
-        if _wants_spark(error):
-            raise ConfigError("JOBFILE_NEEDS_SPARK", path=path, reason=_reason(error, file)) from None
-        raise ConfigError("JOBFILE_FAILED", path=path, reason=_reason(error, file)) from None
+        wanted = "JOBFILE_NEEDS_SPARK" if _wants_spark(error) else "JOBFILE_FAILED"
+        raise ConfigError(wanted, path=path, reason=_reason(error, file)) from None
 
 
 def _wants_spark(error: BaseException) -> bool:
