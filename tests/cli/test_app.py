@@ -77,6 +77,9 @@ def test_the_version_is_printed() -> None:
         (["stop", "j", "--timeout", "-1"], "COMMAND_LINE_INVALID", "--timeout"),
         (["status"], "COMMAND_LINE_INVALID", "JOB"),
         (["forget", "j", "seven"], "COMMAND_LINE_INVALID", "seven"),
+        (["state", "s", "--limit", "-1"], "COMMAND_LINE_INVALID", "--limit"),
+        (["state", "diff", "s", "t", "--limit", "9999999999"], "COMMAND_LINE_INVALID", "--limit"),
+        (["shadow", "j", "--from", "s", "--examples", "9999999999"], "COMMAND_LINE_INVALID", "--examples"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2_and_a_hint(arguments: list[str], code: str, hint: str) -> None:

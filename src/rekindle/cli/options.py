@@ -12,6 +12,9 @@ from rekindle.errors import ConfigError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
+ROWS = click.IntRange(0, 1_000_000)
+"""A number of rows to print. Spark can be asked for some more, but not for any number."""
+
 
 def with_settings(help_text: str) -> Callable[[Verb], Verb]:
     """Add ``--set``, checked, as the argument `config`."""

@@ -12,7 +12,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import command_line, example, with_json, with_storage
-from rekindle.cli.options import with_allowed, with_settings, with_spark_settings
+from rekindle.cli.options import ROWS, with_allowed, with_settings, with_spark_settings
 from rekindle.cli.running import stdout_for_result, wrong_command_line
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 )
 @click.option(
     "--examples",
-    type=click.IntRange(min=0),
+    type=ROWS,
     default=10,
     show_default=True,
     metavar="N",

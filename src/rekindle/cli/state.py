@@ -11,7 +11,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
-from rekindle.cli.options import with_spark_settings
+from rekindle.cli.options import ROWS, with_spark_settings
 from rekindle.cli.running import stdout_for_result
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.progress.stored_state import StatefulOperator, StoredState, StoredTaskState, find_state
@@ -55,7 +55,14 @@ def _choosing(verb: Any) -> Any:
         with_json,
         with_storage,
         with_spark_settings,
-        click.option("--limit", default=5, show_default=True, metavar="N", help="Show at most this many keys of each."),
+        click.option(
+            "--limit",
+            type=ROWS,
+            default=5,
+            show_default=True,
+            metavar="N",
+            help="Show at most this many keys of each.",
+        ),
         click.option("--part", metavar="NAME", help="Only this part: left, right, a state variable, timers."),
         click.option("--operator", type=int, metavar="N", help="Only this stateful operator, counted from 0."),
     ):
