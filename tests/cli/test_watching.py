@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -52,6 +53,16 @@ def test_a_port_that_is_taken_is_said(tmp_path) -> None:
         code, error = _refused("--storage", str(tmp_path), "--port", str(taken.getsockname()[1]))
 
     assert (code, error["code"]) == (1, "UI_PORT_TAKEN")
+
+
+def test_a_token_that_is_no_text_is_refused(tmp_path) -> None:
+    """Random bytes are a likely token, and none that a browser can send."""
+    (tmp_path / "token").write_bytes(b"\x8f\xff")
+    from_file = _refused("--token-file", str(tmp_path / "token"))
+    from_variable = _refused("--allow-actions", env={"REKINDLE_UI_TOKEN": os.fsdecode(b"\x8f\xff")})
+    for code, error in (from_file, from_variable):
+        assert (code, error["code"]) == (2, "COMMAND_LINE_INVALID")
+        assert "not text in UTF-8" in error["message"]
 
 
 def test_it_serves_until_it_is_interrupted_and_has_made_a_token_for_actions(tmp_path) -> None:

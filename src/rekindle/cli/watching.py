@@ -92,7 +92,12 @@ def ui(
 
 
 def _token(file: str | None) -> str | None:
-    text = Path(file).read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
+    try:
+        text = Path(file).read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
+        text.encode()
+    except UnicodeError:
+        place = TOKEN if file is None else file
+        raise click.UsageError(f"The token in {place} is not text in UTF-8: make it of letters and digits.") from None
     return text.strip() or None
 
 
