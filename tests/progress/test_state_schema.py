@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import struct
 import zipfile
 from pathlib import Path
@@ -31,6 +33,20 @@ def test_columns_that_could_not_be_null_may_be_and_the_rest_stays() -> None:
     assert after.endswith(text.replace(b'"nullable":false', b'"nullable":true'))
     assert len(after) == len(before) - 1
     assert all_nullable(after) == after
+
+
+def test_a_column_at_the_end_of_a_chunk_may_be_null_too() -> None:
+    """Java takes a long text in parts, which end anywhere between two letters."""
+    columns = [{"name": f"größe{number}", "type": "long", "nullable": False, "metadata": {}} for number in range(800)]
+    text = json.dumps({"type": "struct", "fields": columns}, ensure_ascii=False, separators=(",", ":"))
+    for size in range(21_800, 21_900):
+        parts = [text[start : start + size].encode() for start in range(0, len(text), size)]
+        chunks = struct.pack(">i", len(parts)) + b"".join(struct.pack(">H", len(part)) + part for part in parts)
+        file = io.BytesIO(all_nullable(b"\x00\x02v2" + chunks + chunks)[4:])
+        for _ in ("key", "value"):
+            read = [file.read(*struct.unpack(">H", file.read(2))) for _ in range(*struct.unpack(">i", file.read(4)))]
+            assert "".join(part.decode() for part in read) == text.replace("false", "true")
+        assert not file.read()
 
 
 def test_the_schema_of_the_value_is_replaced_however_long_it_is() -> None:

@@ -18,7 +18,9 @@ from typing import BinaryIO
 
 _FILE = re.compile(r"(?:.*/)?state/\d+/\d+/(?:[^/]+/)?_metadata/schema")
 _CHUNK = 20_000
-_NOT_NULL = re.compile(rb'"(nullable|containsNull|valueContainsNull)":false')
+"""Letters of a chunk, each of which takes up to three bytes."""
+
+_NOT_NULL = re.compile(r'"(nullable|containsNull|valueContainsNull)":false')
 
 
 def is_state_schema(path: str) -> bool:
@@ -32,12 +34,8 @@ def all_nullable(schema: bytes) -> bytes:
     version = _string(file)
     if version != b"v2":
         return schema
-    made = [_written(version)]
-    for _ in ("key", "value"):
-        count = file.read(4)
-        chunks = [_string(file) for _ in range(*struct.unpack(">i", count))]
-        made += [count, *(_written(_NOT_NULL.sub(rb'"\1":true', chunk)) for chunk in chunks)]
-    return b"".join(made)
+    schemas = [_text(file) for _ in ("key", "value")]
+    return _written(version) + b"".join(_chunked(_NOT_NULL.sub(r'"\1":true', text)) for text in schemas)
 
 
 def with_value(schema: bytes, value: str) -> bytes:
@@ -79,7 +77,7 @@ def with_value_of(schema: bytes, family: str, value: str) -> bytes:
             _skip(file)
             _skip(file)
         start, end = places[family.encode()]
-        json.loads(_text(schema[start:end]))
+        json.loads(_text(io.BytesIO(schema[start:end])))
     except (LookupError, ValueError, struct.error) as error:
         raise ValueError(f"the schemas of the state are made in another way: {error!r}") from error
     if file.read():
@@ -88,14 +86,14 @@ def with_value_of(schema: bytes, family: str, value: str) -> bytes:
 
 
 def _chunked(text: str) -> bytes:
-    data = text.encode("ascii")
-    parts = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
-    return struct.pack(">i", len(parts)) + b"".join(map(_written, parts))
+    parts = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
+    # Java writes a letter beyond 16 bits as two, each of which is none to Python.
+    return struct.pack(">i", len(parts)) + b"".join(_written(part.encode(errors="surrogatepass")) for part in parts)
 
 
-def _text(chunked: bytes) -> bytes:
-    file = io.BytesIO(chunked)
-    return b"".join(_string(file) for _ in range(*struct.unpack(">i", file.read(4))))
+def _text(file: BinaryIO) -> str:
+    chunks = [_string(file) for _ in range(*struct.unpack(">i", file.read(4)))]
+    return "".join(chunk.decode(errors="surrogatepass") for chunk in chunks)
 
 
 def _skip(file: BinaryIO) -> None:
