@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rekindle.graph.job_graph import JobGraph, Source, Task
+from rekindle.graph.job_graph import JobGraph, Source, Task, reached
 from rekindle.graph.time_order import in_any_order, is_finite, readings_before
 
 FIRST, SECOND = (Source(uid=uid, bounded=True, event_time="ts") for uid in ("first", "second"))
@@ -38,3 +38,17 @@ def test_a_task_is_finite_if_all_its_sources_are_bounded_through_whichever_tasks
     assert all(is_finite(GRAPH, task) for task in GRAPH.tasks)
     mixed = replace(GRAPH, tasks=(replace(CLEAN, inputs=("first", "live")), OTHER, PAIRS, HOURS))
     assert [task.uid for task in mixed.tasks if is_finite(mixed, task)] == ["other"]
+
+
+def test_a_task_that_is_reached_by_many_ways_is_looked_at_once() -> None:
+    """Three tasks, each read by three, and so on: there are more ways through them than could be gone."""
+    names = [tuple(f"t{layer}-{index}" for index in range(3)) for layer in range(40)]
+    inputs = [("first",), *names]
+    tasks = (
+        Task(uid=uid, inputs=read, event_time="ts") for read, layer in zip(inputs, names, strict=False) for uid in layer
+    )
+    graph = JobGraph(name="job", sources=(FIRST,), tasks=tuple(tasks))
+    last = graph.tasks[-1]
+    assert is_finite(graph, last)
+    assert sorted(readings_before(graph, last)) == [(uid, "first") for uid in names[0]]
+    assert {one.uid for one in reached(graph.task("t0-0"), graph.consumers_of)} == {"t0-0"}.union(*names[1:])

@@ -8,7 +8,7 @@ module does not know what a source or sink is made of (paths, functions), or wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rekindle.config import duration_ms
@@ -154,6 +154,16 @@ class JobGraph:
     def _operator_of(self, sink: Sink) -> str:
         """Return the sink's uid, with "sink:" in front if a task has the same: all operators share one namespace."""
         return f"sink:{sink.uid}" if isinstance(self._by_uid.get(sink.uid), Task) else sink.uid
+
+
+def reached(first: Task, following: Callable[[Task], Iterable[Task]]) -> list[Task]:
+    """Return a task and all that are reached from it, each once, by however many ways."""
+    found, left = {first: None}, [first]
+    while left:
+        new = dict.fromkeys(task for task in following(left.pop()) if task not in found)
+        found |= new
+        left += new
+    return [*found]
 
 
 def edge_kind(producers: int, consumers: int) -> EdgeKind:

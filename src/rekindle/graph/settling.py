@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from rekindle.errors import RestoreError
 from rekindle.graph.changes import Change, ChangeKind, Outcome
-from rekindle.graph.job_graph import JobGraph, Source
+from rekindle.graph.job_graph import JobGraph, Source, Task, reached
 
 
 def with_other_inputs(found: Iterable[Change]) -> set[str]:
@@ -33,25 +33,27 @@ def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractS
     new = {one.uid for one in found if one.kind in (ChangeKind.TASK_ADDED, ChangeKind.READER_ADDED)}
     late = []
     for one in found:
-        if one.kind is ChangeKind.INPUT_ADDED and late_for & _with_readers(graph, one.uid):
+        readers = reached(graph.task(one.uid), graph.consumers_of) if one.kind is ChangeKind.INPUT_ADDED else ()
+        if not late_for.isdisjoint(reader.uid for reader in readers):
             for source in _from_the_beginning(graph, one.parameters["input"], new):
                 parameters = {"task": one.uid, "source": source.uid}
                 late.append(replace(one, kind=ChangeKind.HISTORY_LATE, parameters=parameters))
     return late
 
 
-def _with_readers(graph: JobGraph, uid: str) -> set[str]:
-    """Return a task and all tasks that read its output, directly or through others."""
-    return {uid}.union(*(_with_readers(graph, reader.uid) for reader in graph.consumers_of(graph.task(uid))))
+def _from_the_beginning(graph: JobGraph, uid: str, new: Collection[str]) -> list[Source]:
+    """Return the bounded sources with event times that an input reads from their beginning.
 
+    Args:
+        new: tasks that are new.
+    """
 
-def _from_the_beginning(graph: JobGraph, uid: str, new: Collection[str]) -> Iterator[Source]:
-    """Yield the bounded sources with event times that an input reads from their beginning."""
-    for source in graph.sources:
-        if source.uid == uid and source.bounded and source.event_time is not None:
-            yield source
-    for read in graph.task(uid).inputs if uid in new else ():
-        yield from _from_the_beginning(graph, read, new)
+    def new_ones(reader: Task) -> list[Task]:
+        return [producer for producer in graph.producers_of(reader) if producer.uid in new]
+
+    tasks = reached(graph.task(uid), new_ones) if uid in new else ()
+    read = {uid}.union(*(task.inputs for task in tasks))
+    return [one for one in graph.sources if one.uid in read and one.bounded and one.event_time is not None]
 
 
 def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[str]) -> list[Change]:

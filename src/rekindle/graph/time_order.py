@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.graph.job_graph import JobGraph, Task, reached
 
 
 def readings_before(graph: JobGraph, task: Task) -> Iterator[tuple[str, str]]:
     """Yield each task and source of it whose order moves the watermark of `task`: its own sources, and further up."""
-    for source in graph.sources_of(task):
-        yield task.uid, source.uid
-    for producer in graph.producers_of(task):
-        if producer.event_time is not None:
-            yield from readings_before(graph, producer)
+
+    def timed(reader: Task) -> list[Task]:
+        return [producer for producer in graph.producers_of(reader) if producer.event_time is not None]
+
+    for reader in reached(task, timed):
+        yield from ((reader.uid, source.uid) for source in graph.sources_of(reader))
 
 
 def in_any_order(graph: JobGraph, reasons: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -37,5 +38,4 @@ def in_any_order(graph: JobGraph, reasons: Mapping[str, str]) -> dict[tuple[str,
 
 def is_finite(graph: JobGraph, task: Task) -> bool:
     """Return whether all rows that a task reads come from bounded sources, through whichever tasks."""
-    sources = all(source.bounded for source in graph.sources_of(task))
-    return sources and all(is_finite(graph, producer) for producer in graph.producers_of(task))
+    return all(source.bounded for one in reached(task, graph.producers_of) for source in graph.sources_of(one))
