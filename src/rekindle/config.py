@@ -182,7 +182,7 @@ class Config:
         "restart.window",
         3_600_000,
         _some_time,
-        "A failure that comes this long after the one before does not count as in a row with it.",
+        "A failure that comes this long after a try began does not count as in a row with the one before.",
     )
     restart_delay_ms: int = _setting(
         "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."

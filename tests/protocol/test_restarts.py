@@ -53,8 +53,18 @@ def test_progress_and_a_long_time_without_a_failure_begin_a_new_row() -> None:
     assert restarts.failed(0) == 1_000
     restarts.progressed()
     assert restarts.failed(1) == 1_000
-    assert restarts.failed(5_001) == 1_000
+    assert restarts.failed(6_001) == 1_000
     assert restarts.failed(10_000) is None
+
+
+def test_a_pause_is_no_time_without_a_failure() -> None:
+    """Pauses that are longer than the window would start the count anew each time, and there would be no last try."""
+    restarts = Restarts(Config(restart_attempts=3, restart_window_ms=5_000, restart_delay_max_ms=60_000))
+    now_ms, pauses = 0, list[int]()
+    while (pause_ms := restarts.failed(now_ms)) is not None and len(pauses) < 100:
+        pauses.append(pause_ms)
+        now_ms += pause_ms + 4_000
+    assert pauses == [1_000, 2_000, 4_000]
 
 
 def test_a_commit_is_tried_again_for_as_long_as_the_server_is_away() -> None:
