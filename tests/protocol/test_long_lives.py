@@ -7,7 +7,22 @@ import pickle
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.requests import REMEMBERED
-from tests.protocol.kit import A, B, checkpoint, committed, declined, running, sealed, taken, tell, tick, written
+from tests.protocol.kit import (
+    A,
+    B,
+    checkpoint,
+    closed,
+    committed,
+    declined,
+    finished,
+    running,
+    sealed,
+    sources_ended,
+    taken,
+    tell,
+    tick,
+    written,
+)
 
 
 def live_on(job: JobMachine, first: int, last: int) -> None:
@@ -33,6 +48,22 @@ def test_the_protocol_forgets_what_is_over() -> None:
     size = len(pickle.dumps(job))
     live_on(job, REMEMBERED + 500, 2 * REMEMBERED + 500)
     assert len(pickle.dumps(job)) < 1.05 * size
+
+
+def test_a_task_that_is_closed_remembers_no_checkpoints_that_have_failed_since() -> None:
+    job = running(A, B, checkpoint_tolerable_failures=10_000)
+    tell(job, sources_ended(B), finished(B))
+    tell(job, checkpoint(), taken(1, A), taken(1, B), written(1), committed(1), closed(B))
+
+    def fail(first: int, last: int) -> int:
+        for number in range(first, last):
+            new = job.coordinator.next_number
+            assert tell(job, checkpoint(f"f{number}"), declined(new), checkpoint(f"g{number}"))
+            assert tell(job, taken(new + 1, A), written(new + 1), committed(new + 1))
+        return len(pickle.dumps(job))
+
+    size = fail(0, REMEMBERED)
+    assert fail(REMEMBERED, 3 * REMEMBERED) < 1.05 * size
 
 
 def test_a_request_that_is_delivered_again_much_later_is_still_known() -> None:

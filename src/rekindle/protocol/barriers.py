@@ -92,6 +92,8 @@ class Barriers:
                 for index in topology.producers(edge, consumer.subtask):
                     self._connect(SubtaskId(edge.source, index), consumer)
         self._alignments = {task: Alignment(ChannelState(inputs)) for task, inputs in self._inputs.items()}
+        #: subtasks that are not closed
+        self._open = set(subtasks)
         #: subtask and checkpoint → its cut, kept until all its barriers are there
         self._cuts: dict[tuple[SubtaskId, int], _Place] = {}
         #: subtask → its record that is held back
@@ -150,6 +152,7 @@ class Barriers:
     def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
         """Note that a task is closed: its output channels have ended (EndOfPartition), and it gets no more barriers."""
         self.changes += 1
+        self._open.remove(task)
         for channel in self._inputs[task].values():
             del self._outputs[channel.producer][task]
         outcomes: list[tuple[SubtaskId, Outcome]] = []
@@ -162,10 +165,8 @@ class Barriers:
 
     def trigger(self, checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> tuple[c.Command, ...]:
         """Begin a checkpoint at the roots, and pass its barriers on as far as consumers have read."""
-        outcomes: list[tuple[SubtaskId, Outcome]] = []
-        for root in roots:
-            outcomes += [(root, one) for one in self._alignments[root].triggered(checkpoint, unaligned=unaligned)]
-        return self._follow(outcomes, set())
+        begun = ((root, self._alignments[root].triggered(checkpoint, unaligned=unaligned)) for root in roots)
+        return self._follow([(root, one) for root, outcomes in begun for one in outcomes], set())
 
     def overtake(self, checkpoint: int) -> tuple[c.Command, ...]:
         """Let an aligned checkpoint, the oldest one pending, continue unaligned."""
@@ -184,8 +185,8 @@ class Barriers:
         """Take the barriers of a checkpoint away; consumers that they held back continue."""
         for channel in self._channels():
             channel.barriers.pop(checkpoint, None)
-        for alignment in self._alignments.values():
-            alignment.aborted(checkpoint)
+        for task in self._open:
+            self._alignments[task].aborted(checkpoint)
         self._cuts = {key: cut for key, cut in self._cuts.items() if key[1] != checkpoint}
         outcomes = [one for channel in self._channels() for one in self._reached(channel)]
         return self._follow(outcomes, set(self._inputs))
