@@ -12,7 +12,7 @@ from rekindle.monitoring.facts import SILENT, Now
 from rekindle.monitoring.views import ErrorView, EventView, JobOverview, JobView, RunView
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import AT_WORK, Status, TaskStatusDocument
+from rekindle.storage.documents.status import AT_WORK, Failure, Status, TaskStatusDocument
 
 Json = dict[str, Any]
 
@@ -90,17 +90,15 @@ def _by_status(line: JobOverview) -> dict[str, int]:
     return {status: count for status, count in line.subtasks.items() if status == "closed"}
 
 
-def _error_json(error: ErrorView | None) -> Json | None:
-    return (
-        None
-        if error is None
-        else {
-            "code": error.code,
-            "message": error.message,
-            "next_step": error.next_step,
-            "at": output.iso(error.failed_ms),
-        }
-    )
+def _error_json(error: ErrorView | Failure | None) -> Json | None:
+    if error is None:
+        return None
+    return {
+        "code": error.code,
+        "message": error.message,
+        "next_step": error.next_step,
+        "at": output.iso(error.failed_ms),
+    }
 
 
 def status_json(view: JobView, now: Now, summary: Summary) -> Json:
@@ -155,16 +153,8 @@ def status_json(view: JobView, now: Now, summary: Summary) -> Json:
 
 def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
     """Return the last failure of a job, or of a task of it; what is over has no next attempt."""
-    last = failed.failure
     return {
-        "failure": None
-        if last is None
-        else {
-            "code": last.code,
-            "message": last.message,
-            "next_step": last.next_step,
-            "at": output.iso(last.failed_ms),
-        },
+        "failure": _error_json(failed.failure),
         "restarts": failed.restarts,
         "next_attempt_at": output.iso(failed.next_attempt_ms) if state in AT_WORK else None,
     }

@@ -115,10 +115,10 @@ def manifest_lines(manifest: Manifest, path: str, states: States, columns: int, 
             lines.append(f"  {name}  {state}  {_position_text(item)}")
         for producer, lanes in snapshot.in_flight.items():
             batches = sum(until - first for first, until in lanes.values())
-            lines.append(f"  {producer}  {_several(batches, 'batch', 'batches')} in flight")
+            lines.append(f"  {producer}  {output.several(batches, 'batch', 'batches')} in flight")
         lines += [f"  state {_state_text(state)}" for state in states.get(SubtaskId(uid, index), ())]
     for uid, transactions in manifest.transactions.items():
-        rows = f"rows of {_several(len(transactions), 'batch', 'batches')}"
+        rows = f"rows of {output.several(len(transactions), 'batch', 'batches')}"
         lines.append(f"sink {uid}  {rows}, {'committed' if committed else 'not committed yet'}")
     # The path is what people copy from here: it is never cut.
     return [line if line.startswith("  path") else output.cut(line, columns) for line in lines]
@@ -132,12 +132,8 @@ def _phase(snapshot: SubtaskSnapshot) -> str:
 
 
 def _state_text(state: StateSize) -> str:
-    rows = "" if state.rows is None else f"{_several(state.rows, 'row', 'rows')}, "
-    return f"{state.name}  {rows}{output.size(state.bytes)} in {_several(state.partitions, 'partition', 'partitions')}"
-
-
-def _several(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+    rows = "" if state.rows is None else f"{output.several(state.rows, 'row')}, "
+    return f"{state.name}  {rows}{output.size(state.bytes)} in {output.several(state.partitions, 'partition')}"
 
 
 def _position_text(item: InputPosition) -> str:
@@ -145,7 +141,7 @@ def _position_text(item: InputPosition) -> str:
         read = ", ".join(str(channel.batches) for _, channel in sorted(item.channels.items()))
         return f"{read} {'batch' if read == '1' else 'batches'}"
     if item.offset is None:
-        return f"{_several(item.files, 'file', 'files')}, {output.size(item.bytes)}"
+        return f"{output.several(item.files, 'file')}, {output.size(item.bytes)}"
     return json.dumps(item.offset, separators=(",", ":"))
 
 

@@ -119,6 +119,11 @@ def size(size_bytes: int) -> str:
     return f"{amount:.1f} TiB"
 
 
+def several(count: int, one: str, many: str = "") -> str:
+    """Return ``1 row``, ``1,234 rows``; `many` where it is not the word with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def bar(encoding: str) -> tuple[str, str]:
     """Return the characters of a progress bar, done and not done, that `encoding` can write."""
     return ("━", "╌") if encoding.lower().startswith("utf") else ("#", ".")

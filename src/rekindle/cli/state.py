@@ -205,12 +205,12 @@ def _lines(one: _Part, size: StateSize, of: PartSummary) -> Iterator[str]:
     yield _title(one)
     yield f"  key    {of.key_schema}"
     yield f"  value  {of.value_schema}"
-    files = f"{output.size(size.bytes)} in {_several(size.partitions, 'partition')}"
-    yield f"  {_several(of.rows, 'row')} of {_several(of.keys, 'key')}; the operator keeps {files}"
+    files = f"{output.size(size.bytes)} in {output.several(size.partitions, 'partition')}"
+    yield f"  {output.several(of.rows, 'row')} of {output.several(of.keys, 'key')}; the operator keeps {files}"
     if of.rows > of.keys:
         yield "  heaviest keys"
         for heavy in of.heaviest:
-            yield f"    {heavy.key}  {_several(heavy.rows, 'row')}, {output.size(heavy.bytes)}"
+            yield f"    {heavy.key}  {output.several(heavy.rows, 'row')}, {output.size(heavy.bytes)}"
     if of.sample:
         yield "  sample"
         for key, value in of.sample:
@@ -227,7 +227,3 @@ def _difference_lines(one: _Part, of: PartDifference) -> Iterator[str]:
             yield f"  - {change.key}  {', '.join(change.before)}"
         else:
             yield f"  ~ {change.key}  {', '.join(change.before)} -> {', '.join(change.after)}"
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -126,14 +126,10 @@ def _orphan(one: Orphan) -> dict[str, Any]:
     return {"path": one.path, "size_bytes": one.size_bytes, "reason": one.reason}
 
 
-def _faults(count: int) -> str:
-    return "1 fault" if count == 1 else f"{count} faults"
-
-
 def _show(checked: Checked, removed: list[Orphan]) -> None:
     for kind, found in (("job", checked.jobs), ("savepoint", checked.savepoints)):
         for one in found:
-            verdict = _faults(len(one.faults)) if one.faults else "whole"
+            verdict = output.several(len(one.faults), "fault") if one.faults else "whole"
             state = f" ({one.state})" if one.state else ""
             output.say(f"{kind} {one.name}{state}: {one.files} files, {output.size(one.size_bytes)}, {verdict}")
             for fault in one.faults:
