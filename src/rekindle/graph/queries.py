@@ -119,7 +119,7 @@ class QueryChange:
 
 
 def query_changes(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
-    """Return the changes since the query that left the state; () if there is none to compare, or of another Spark."""
+    """Return the changes since the query that left the state; [] if there is none to compare, or of another Spark."""
     if before is None or before.spark != now.spark:
         return []
     found = (*_windows(before, now), *_computed(before, now), *_operators(before.operators, now.operators))

@@ -27,7 +27,8 @@ def later_logs(store: Store, folder: str, offsets: Offsets, inboxes: Collection[
     is_certain = max(sources, default=-1) == len(offsets.sources) - 1
     found = {}
     for source in sources.difference(inboxes):
-        log, offset = f"{folder}/sources/{source}", log_offset(offsets.sources[source]) if is_certain else None
+        log = f"{folder}/sources/{source}"
+        offset = log_offset(offsets.sources[source]) if is_certain else None
         found[f"{source}"] = [*(_after_damage(store, log) if offset is None else _after(store, log, offset))]
     return found
 
