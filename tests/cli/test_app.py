@@ -120,3 +120,16 @@ main()
     done = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"]["code"] == "WORKING_FOLDER_GONE", done
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", [["docs", "cli"], ["docs", "--json"], ["docs", "nothing", "--json"]])
+def test_output_that_goes_to_a_full_disk_is_an_error(words: list[str]) -> None:
+    program = f"import sys; from rekindle.cli import main; sys.argv = {['rekindle', *words]!r}; main()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("[OUTPUT_REFUSED] ") and "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 2

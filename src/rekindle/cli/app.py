@@ -65,7 +65,15 @@ class Group(click.Group):
         if "NO_COLOR" in os.environ:
             extra["color"] = False
         try:
-            code = super().main(arguments, prog_name or "rekindle", **extra) or 0
+            sys.exit(self._code_of(arguments, prog_name or "rekindle", as_json, extra))
+        except output.UnwrittenError as error:
+            output.error(ConfigError("OUTPUT_REFUSED", reason=error.strerror).to_json(), False)
+            os._exit(FAILED)  # else Python would try to write the rest once more
+
+    def _code_of(self, arguments: Sequence[str], prog_name: str, as_json: bool, extra: dict[str, Any]) -> int:
+        """Run a verb, and print its error if it fails; return the exit code."""
+        try:
+            code: int = super().main(arguments, prog_name, **extra) or 0
         except RekindleError as error:
             code = FAILED
             output.error(error.to_json(), as_json)
@@ -83,7 +91,7 @@ class Group(click.Group):
                 raise
             code = FAILED
             output.error(ConfigError("WORKING_FOLDER_GONE").to_json(), as_json)
-        sys.exit(code)
+        return code
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -6,6 +6,7 @@ where ``NO_COLOR`` is set.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -41,9 +42,22 @@ _COMMANDS = re.compile(
 """Colours as we make them; or one letter that moves the cursor, begins a command, or turns the direction of a line."""
 
 
+class UnwrittenError(OSError):
+    """The error that stdout takes nothing, for example because its disk is full."""
+
+
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, without colour where none is wanted; what would command the terminal is shown as text."""
-    click.echo(harmless(text), err=err, color=False if "NO_COLOR" in os.environ else None)
+    """Print a line, without colour where none is wanted; what would command the terminal is shown as text.
+
+    Raises:
+        UnwrittenError: stdout refuses it.
+    """
+    try:
+        click.echo(harmless(text), err=err, color=False if "NO_COLOR" in os.environ else None)
+    except OSError as error:
+        if err or error.errno == errno.EPIPE:  # no one reads it any more
+            raise
+        raise UnwrittenError(*error.args) from error
 
 
 def harmless(text: str) -> str:

@@ -365,6 +365,10 @@ CONDITIONS: dict[str, Condition] = {
             "The working directory of this command was deleted, so relative paths lead nowhere.",
             "Change to a directory that exists, and run the command again: cd /",
         ),
+        OUTPUT_REFUSED=(
+            "The output of this command cannot be written: {reason}.",
+            "Free some room on the disk that it goes to, or let it go elsewhere, and run the command again.",
+        ),
         TASK_SET_TWICE=("{option} was given twice with different values.", "Give it once."),
     ),
     **_conditions(
