@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import threading
@@ -117,11 +118,31 @@ def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_unt
     assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
 
 
-def test_on_a_terminal_forget_asks_first(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+class Answer(io.BytesIO):
+    """An answer that is typed after something else has happened."""
+
+    def __init__(self, answer: bytes, before: Callable[[], object]) -> None:
+        super().__init__(answer)
+        self._before = before
+
+    def read1(self, size: int | None = -1) -> bytes:
+        self._before()
+        return super().read1(size)
+
+
+def test_on_a_terminal_forget_asks_first_and_looks_again(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start(job)
+    complete(job, 1)
+    complete(job, 2)
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
     end(job, "STOPPED")
+    path = f"{command.storage}/{layout.checkpoint('bids', 1)}"
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
 
+    restored = Answer(b"y\n", lambda: start(job, run=2, lineage=2, restore_from=path, **GONE))
+    assert "CHECKPOINT_IN_USE" in command("forget", "bids", "1", input=restored).stderr
     assert command("forget", "bids", input="n\n").exit_code == 130
     assert job.identity() is not None
     assert command("forget", "bids", input="y\n").exit_code == 0

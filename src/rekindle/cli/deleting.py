@@ -38,13 +38,11 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
     Rows that sinks have committed stay, and so do savepoints.
     """
     found = job_storage(storage, job)
-    if checkpoint is not None:
-        _check_forgettable(found, checkpoint)
-    _check_not_running(found)
+    _check_forgettable(found, checkpoint)
     what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
     confirm(what, yes)
-    # Another user may have started it while the question was open.
-    _check_not_running(found)
+    # Another user may have started it while the question was open, perhaps from this checkpoint.
+    _check_forgettable(found, checkpoint)
     if checkpoint is None:
         forget_job(found, clock().now_ms())
     else:
@@ -99,7 +97,14 @@ def _check_not_running(job: RunDocuments) -> None:
         raise ControlError("JOB_RUNNING", job=job.job)
 
 
-def _check_forgettable(job: CheckpointDocuments, checkpoint: int) -> None:
+def _check_forgettable(job: CheckpointDocuments, checkpoint: int | None) -> None:
+    """Refuse to delete a checkpoint that is needed, or with None the job, and anything of a job that runs."""
+    if checkpoint is not None:
+        _check_not_needed(job, checkpoint)
+    _check_not_running(job)
+
+
+def _check_not_needed(job: CheckpointDocuments, checkpoint: int) -> None:
     if job.manifest(checkpoint) is None:
         path = f"{job.job}, number {checkpoint}"
         raise RestoreError("CHECKPOINT_UNKNOWN", path=path, list=f"rekindle checkpoints {job.job}")
