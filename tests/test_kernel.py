@@ -75,6 +75,19 @@ class Notebook:
         """Run a cell to its end."""
         return list(self.shown(self.begin(code)))
 
+    def failed(self, code: str) -> list[str]:
+        """Run a cell that fails; return the lines of its traceback."""
+        cell, lines = self.begin(code), []
+        while True:
+            message = self.client.get_iopub_msg(timeout=LIMIT_S)
+            kind, content = message["msg_type"], message["content"]
+            if message["parent_header"].get("msg_id") != cell:
+                continue
+            if kind == "error":
+                lines = "\n".join(content["traceback"]).splitlines()
+            if kind == "status" and content["execution_state"] == "idle":
+                return lines
+
     def interrupted(self, code: str, ready: str) -> list[dict[str, Any]]:
         """What a cell shows that is interrupted once it shows `ready`."""
         shown, done = [], False
@@ -129,6 +142,15 @@ def test_interrupting_the_cell_that_shows_a_job_stops_it(notebook: Notebook, tmp
         "import time\ntry:\n    display('ready')\n    time.sleep(1e6)\nexcept KeyboardInterrupt:\n    display('done')"
     )
     assert "done" in str(notebook.interrupted(sleep, ready="ready")[-1])
+
+
+def test_an_error_in_a_cell_ends_with_what_to_do_next(notebook: Notebook) -> None:
+    *_, sentence, advice = notebook.failed("rk.Job('bids').start()")
+    assert "[TASK_MISSING] The job 'bids' has no task." in sentence
+    assert advice == "next: Decorate a function with @job.task(source, ...)."
+    # `run` has it in its message, for a terminal too: once is enough.
+    lines = notebook.failed("rk.Job('bids').run()")
+    assert lines[-1] == advice and lines.count(advice) == 1
 
 
 @pytest.mark.spark

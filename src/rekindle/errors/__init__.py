@@ -18,6 +18,7 @@ once.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 from rekindle.errors.conditions import CONDITIONS
@@ -56,6 +57,13 @@ class RekindleError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.code, self.parameters)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback that IPython shows below a cell, with the next step as its last line."""
+        shell = sys.modules["IPython"].get_ipython()
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, self.__traceback__)
+        advice = f"next: {self.next_step}"
+        return lines if advice in str(self) else [*lines, advice]
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as ``--json`` prints it and as a job's result keeps it."""
