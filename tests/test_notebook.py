@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,9 @@ def test_handles_status_and_results_can_be_read(tmp_path: Path) -> None:
         "bids: RUNNING in run 2, no checkpoint yet",
         "  work/0: running, batch 4; a 50 %, b unbounded",
     ]
+    over = JobStatus.of(replace(status, state="FAILED"))
+    assert "  work/0: was running, batch 4;" in repr(over)
+    assert "<td>was running</td>" in over._repr_html_()
 
 
 HOSTILE = "<script>alert('x')</script>&\""

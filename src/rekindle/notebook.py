@@ -13,7 +13,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
+from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument, shown_status
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _END_MS = 253_402_214_400_000
@@ -52,15 +52,18 @@ def of_status(status: Status) -> str:
         f"{status.job}: {status.state}",
         f"run {status.run}, checkpoint {status.latest_checkpoint or '-'}, restarts {status.restarts}",
         *([f"last failure: [{failed.code}] {failed.message}"] if failed is not None else []),
-        table(("task", "state", "batch", "rows in", "rows out", "watermark", "inputs"), map(_task, status.tasks)),
+        table(
+            ("task", "state", "batch", "rows in", "rows out", "watermark", "inputs"),
+            [_task(one, status.state) for one in status.tasks],
+        ),
     )
 
 
-def _task(task: TaskStatusDocument) -> Sequence[object]:
+def _task(task: TaskStatusDocument, job_state: str) -> Sequence[object]:
     batch = task.batch if task.batch >= 0 else None
     inputs = Html("<br>".join(f"{html(uid)} {_read(item)}" for uid, item in task.inputs.items()))
     name = f"{task.uid}/{task.subtask}"
-    return (name, task.status, batch, task.rows_in, task.rows_out, _time(task.watermark), inputs)
+    return (name, shown_status(task, job_state), batch, task.rows_in, task.rows_out, _time(task.watermark), inputs)
 
 
 def _read(item: InputStatus) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rekindle import notebook
 from rekindle.errors import JobError, RekindleError, error_from
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import InputStatus, Status
+from rekindle.storage.documents.status import InputStatus, Status, shown_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class JobStatus(Status):
         for task in self.tasks:
             batch = f"batch {task.batch}" if task.batch >= 0 else "no batch yet"
             inputs = ", ".join(f"{uid} {_progress(item)}" for uid, item in task.inputs.items())
-            lines.append(f"  {task.uid}/{task.subtask}: {task.status}, {batch}; {inputs}")
+            lines.append(f"  {task.uid}/{task.subtask}: {shown_status(task, self.state)}, {batch}; {inputs}")
         if self.failure is not None:
             lines.append(f"  restarts {self.restarts}; last failure: [{self.failure.code}] {self.failure.message}")
         return "\n".join(lines)

@@ -15,7 +15,7 @@ from rekindle.monitoring.monitor import UNREADABLE
 from rekindle.monitoring.views import JobOverview
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import AT_WORK, Failure, InputStatus, Status, TaskStatusDocument
+from rekindle.storage.documents.status import AT_WORK, Failure, InputStatus, Status, TaskStatusDocument, shown_status
 
 Json = dict[str, Any]
 
@@ -111,7 +111,7 @@ def status_lines(
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         name = f"{task.uid}/{task.subtask}" if several[task.uid] > 1 else task.uid
-        text = f"{name}  {_status(task, status)}  {batch(task.batch)}{took}"
+        text = f"{name}  {shown_status(task, status.state)}  {batch(task.batch)}{took}"
         lines += output.wrapped(f"{text}{_load(task) + _unread(task) if at_work else ''}", columns, "  ")
         lines += _failed_lines(task, status, now_ms, columns, "  ")
         if not batch_mode:
@@ -124,11 +124,6 @@ def status_lines(
 
 def _unreadable(status: Status) -> str:
     return f"its heartbeat (status.json) cannot be read; for its checkpoints: rekindle checkpoints {status.job}"
-
-
-def _status(task: TaskStatusDocument, job: Status) -> str:
-    """Return ``running``; ``was running`` where the job has ended, or its driver is gone, while the task was."""
-    return task.status if job.state in AT_WORK or task.status == "closed" else f"was {task.status}"
 
 
 def _load(task: TaskStatusDocument) -> str:

@@ -23,6 +23,12 @@ AT_WORK = (RUNNING, "STOPPING")
 """States of a job whose figures are those of now."""
 
 
+def shown_status(task: TaskStatusDocument, job_state: str) -> str:
+    """Return ``running``; ``was running`` where the job has ended, or its driver is gone, while the task was."""
+    is_now = job_state in (CREATED, *AT_WORK) or task.status == "closed"
+    return task.status if is_now else f"was {task.status}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStats:
     """A checkpoint as the heartbeat shows it. The history has the same and more, once it is completed or has failed."""
