@@ -95,6 +95,7 @@ def test_a_job_that_has_ended_and_a_refused_start_are_distinguished(command: Com
     result = command("check", str(job_file))
     assert result.exit_code == 0 and "The job has ended: a start would do nothing." in result.stdout
     assert "has finished and is not started" in result.stdout
+    assert "is read no further" in result.stdout and "gets no more rows" in result.stdout
     assert command.error("check", str(job_file), "--from", "7", "--no-spark") == "CHECKPOINT_UNKNOWN"
     assert command.error("check", str(job_file.parent / "none.py"), code=2) == "JOBFILE_MISSING"
 

@@ -64,6 +64,7 @@ def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:
     said = look(world, **NEVER)
     assert said.beginning == "has ended"
     assert [(task.fate, task.finished) for task in said.tasks] == [("finished", 1)]
+    assert {one.fate for one in said.sources} == {one.fate for one in said.sinks} == {"finished"}
 
 
 def test_a_checkpoint_is_named_with_its_path(world: World) -> None:

@@ -27,13 +27,13 @@ _BEGINNINGS = {
 _SOURCES = {
     "begins": "is read from its beginning",
     "resumes": "is read from its position on",
-    "finished": "has been read to its end",
+    "finished": "is read no further",
     "dropped": "is no longer read",
 }
 _SINKS = {
     "begins": "gets the rows from now on",
     "resumes": "continues",
-    "finished": "has all of its rows",
+    "finished": "gets no more rows",
     "dropped": "gets nothing more, and keeps what is committed",
 }
 

@@ -67,11 +67,12 @@ def preview(
     running = last.run if last is not None and storage.state() == RUNNING else None
     decided = decider.decide(only_looks=True)
     decision = decided.decision
+    has_ended = isinstance(decision, AlreadyEnded)
     now = describe(graph, definition, config)
     left = _left(storage, graph, decided)
     tasks = tuple(_tasks(storage, graph, decided))
     examined: Mapping[str, Examined] = {}
-    if engine is not None and not isinstance(decision, AlreadyEnded):
+    if engine is not None and not has_ended:
         with foreseen(engine, graph.name, IN_PYTHON):
             examined = engine.examine(examination(definition, graph, storage, decided))
     before = before_start(decided, graph)
@@ -82,8 +83,8 @@ def preview(
         path=decision.path if isinstance(decision, Restore) else None,
         checkpoint=_checkpoint(storage, decided),
         tasks=tuple(_with_query(task, examined.get(task.uid), config.backlog_mode) for task in tasks),
-        sources=tuple(_sources(now, tasks, before)),
-        sinks=tuple(_sinks(now, tasks, before, left)),
+        sources=tuple(_sources(now, tasks, before, has_ended=has_ended)),
+        sinks=tuple(_sinks(now, tasks, before, left, has_ended=has_ended)),
         changes=tuple(changes(in_new_names(last.description, graph), now)) if last and last.description else (),
         graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
         rewinds=tuple(_rewinds(graph, decided)),
@@ -127,10 +128,15 @@ def _with_query(task: TaskPreview, examined: Examined | None, backlog_mode: str)
     )
 
 
-def _sources(now: JobDescription, tasks: Collection[TaskPreview], before: Before) -> Iterator[SourcePreview]:
+def _sources(
+    now: JobDescription, tasks: Collection[TaskPreview], before: Before, *, has_ended: bool
+) -> Iterator[SourcePreview]:
     fates = {task.uid: task.fate for task in tasks}
     for source in now.sources:
         readers = tuple(task.uid for task in now.tasks if source.uid in task.inputs)
+        if has_ended:
+            yield SourcePreview(uid=source.uid, kind=source.kind, fate="finished", tasks=readers)
+            continue
         known = {fates[uid] for uid in readers if source.uid in before.inputs.get(uid, ())} - {"begins"}
         fate: Fate = "begins" if not known else "finished" if known == {"finished"} else "resumes"
         yield SourcePreview(uid=source.uid, kind=source.kind, fate=fate, tasks=readers)
@@ -139,11 +145,12 @@ def _sources(now: JobDescription, tasks: Collection[TaskPreview], before: Before
 
 
 def _sinks(
-    now: JobDescription, tasks: Collection[TaskPreview], before: Before, left: Collection[str]
+    now: JobDescription, tasks: Collection[TaskPreview], before: Before, left: Collection[str], *, has_ended: bool
 ) -> Iterator[SinkPreview]:
     fates = {task.uid: task.fate for task in tasks}
     for sink in now.sinks:
         fate = fates[sink.task] if before.sinks.get(sink.uid) == sink.task else "begins"
+        fate = "finished" if has_ended else fate
         yield SinkPreview(uid=sink.uid, kind=sink.kind, fate=fate, has_prepared=sink.uid in left)
     for uid in before.sinks.keys() - {sink.uid for sink in now.sinks}:
         yield SinkPreview(uid=uid, fate="dropped")
