@@ -275,6 +275,8 @@ def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> No
     assert "--from PATH (see: rekindle checkpoints bids)" in result.stdout
     finished = run(tmp_path, "Job(JobResult(already_ended=True))")
     assert "--allow-drained" not in finished.stdout and "rekindle checkpoints bids" in finished.stdout
+    batch = run(tmp_path, "Job(JobResult(already_ended=True))", "--mode", "batch")
+    assert "bids  already FINISHED" in batch.stdout and "--from" not in batch.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

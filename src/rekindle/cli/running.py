@@ -116,7 +116,7 @@ def run(
             return FAILED
         code = _CODES[result.state]
         try:
-            _print(result, as_json, say_error)
+            _print(result, as_json, say_error, mode=arguments["mode"])
             sys.stdout.flush()
         except OSError:  # no one reads it any more; the job has ended as it has
             leave(code)
@@ -202,7 +202,7 @@ def _interruptible() -> Iterator[None]:
         late.cancel()
 
 
-def _print(result: JobResult, as_json: bool, say_error: Callable[[dict[str, Any]], None]) -> None:
+def _print(result: JobResult, as_json: bool, say_error: Callable[[dict[str, Any]], None], *, mode: str) -> None:
     document = result.to_json()
     if as_json:
         output.as_json(document)
@@ -221,7 +221,8 @@ def _print(result: JobResult, as_json: bool, say_error: Callable[[dict[str, Any]
     if result.already_ended:
         if result.state == "DRAINED":
             output.say("To continue it from before its flush: --allow-drained.")
-        output.say(f"To run it from a checkpoint: --from PATH (see: rekindle checkpoints {result.job}).")
+        if mode != "batch":  # a batch run starts from no checkpoint
+            output.say(f"To run it from a checkpoint: --from PATH (see: rekindle checkpoints {result.job}).")
 
 
 def leave(code: int) -> NoReturn:

@@ -1002,7 +1002,7 @@ CONDITIONS: dict[str, Condition] = {
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
         BATCH_VERB_REFUSED=(
             "The job {job!r} runs in batch mode, where there is no {verb}: everything is committed at its end.",
-            "Wait for its end, or: rekindle cancel {job}. The next run keeps the tasks that have finished.",
+            "While it runs, wait for its end, or: rekindle cancel {job}. The next run keeps tasks that have finished.",
         ),
         STOP_FAILED=(
             "The stop was given up and the job continues: {reason}",
