@@ -113,7 +113,7 @@ def test_the_query_of_a_reader_is_flushed_and_then_goes_on_as_a_job(tmp_path: Pa
         shell.do(query)
         assert hours(shell, "out") == dict.fromkeys(range(5), 60)
 
-        assert "7 rows were in the state" in shell.do(flush)
+        assert "7 rows were in the state after batch 1, now in " in shell.do(flush)
         assert hours(shell, "rest/flushed") == {5: 60}
 
         assert "continues after batch" in shell.do(adopt)

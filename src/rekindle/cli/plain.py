@@ -86,7 +86,7 @@ def _rows(result: FlushResult) -> list[str]:
 
 
 def _say(result: FlushResult) -> None:
-    place = f" written to {result.out}/flushed" if result.out else ""
+    place = f", now in {result.out}/flushed" if result.out else ""
     were = "row was" if result.row_count == 1 else "rows were"
     output.say(f"{result.row_count} {were} in the state after batch {result.batch}{place}")
     if result.unfinished_batch is not None:
