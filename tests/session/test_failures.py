@@ -230,6 +230,12 @@ def test_the_innermost_cause_is_shown_and_not_what_wraps_it() -> None:
     assert brief(FromSpark(malformed)) == "[MALFORMED] [null,y]."
     parsed = Java("x.ParseException", "\n[SYNTAX] Error near 'x'. SQLSTATE: 42601\n\n== SQL ==", condition="SYNTAX")
     assert brief(FromSpark(parsed)) == "[SYNTAX] Error near 'x'."
+    failed = Java("java.lang.AssertionError", "assertion failed: No continuous partitions in state: Array(0, 0)")
+    words = "[INTERNAL_ERROR] The Spark SQL phase planning failed with an internal error."
+    planning = Java("x.SparkException", words, condition="INTERNAL_ERROR", cause=failed)
+    assert brief(FromSpark(planning)) == f"AssertionError: {failed.message}"
+    alone = Java("x.SparkException", words, condition="INTERNAL_ERROR")
+    assert brief(FromSpark(alone)) == f"SparkException: {words}"
 
 
 @pytest.mark.parametrize(

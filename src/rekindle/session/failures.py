@@ -46,7 +46,7 @@ _STATE_SCHEMA_CLASS = re.compile(r"StateSchemaNotCompatible|StateStore\w*SchemaN
 _FORMATS = ("org.apache.parquet.", "org.apache.orc.", "shaded.parquet.")
 """Libraries that read files: what they raise, they raise of a file's content."""
 
-_WRAPPING = re.compile(r"STREAM_FAILED|TASK_WRITE_FAILED|FAILED_READ_FILE\.NO_HINT|_LEGACY_ERROR_TEMP_.*")
+_WRAPPING = re.compile(r"INTERNAL_ERROR|STREAM_FAILED|TASK_WRITE_FAILED|FAILED_READ_FILE\.NO_HINT|_LEGACY_ERROR_TEMP.*")
 """Conditions that say nothing of the reason where there is a deeper one."""
 
 _NO_ROOM = ("No space left on device", "Disk quota exceeded")
