@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 import rekindle as rk
-from rekindle.advice import _IN_PYTHON, in_python
 from rekindle.cli.running import run
 from rekindle.errors import RestoreError
 from rekindle.errors.conditions import CONDITIONS
+from rekindle.errors.in_python import ARGUMENTS, in_python
 
 
 def test_the_table_has_the_permissions_of_run_and_arguments_that_exist() -> None:
     permissions = {name for option in run.params for name in option.opts if name.startswith("--allow-")}
-    assert permissions == {name for name in _IN_PYTHON if name.startswith("--allow-")}
+    assert permissions == {name for name in ARGUMENTS if name.startswith("--allow-")}
     options = {name for option in run.params for name in option.opts}
-    assert {name.split()[0] for name in _IN_PYTHON} <= options
-    arguments = {said.partition("=")[0] for said in _IN_PYTHON.values()}
+    assert {name.split()[0] for name in ARGUMENTS} <= options
+    arguments = {said.partition("=")[0] for said in ARGUMENTS.values()}
     assert arguments <= inspect.signature(rk.Job.run).parameters.keys()
     assert arguments <= inspect.signature(rk.Job.start).parameters.keys()
 
 
 def test_each_permission_that_a_next_step_names_is_said_in_python() -> None:
     said = {name for one in CONDITIONS.values() for name in in_python(one.next_step)}
-    assert said >= {name for option, name in _IN_PYTHON.items() if option.startswith("--allow-")}
+    assert said >= {name for option, name in ARGUMENTS.items() if option.startswith("--allow-")}
 
 
 def test_options_of_other_verbs_and_longer_names_are_not_taken_for_arguments() -> None:

@@ -22,6 +22,7 @@ import sys
 from typing import Any, ClassVar
 
 from rekindle.errors.conditions import CONDITIONS
+from rekindle.errors.in_python import in_python
 from rekindle.redaction import hide
 
 
@@ -58,12 +59,16 @@ class RekindleError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.code, self.parameters)
 
+    def advice(self) -> list[str]:
+        """Return the last lines for a user of Python: the next step, and the arguments for the options it names."""
+        arguments = ", ".join(in_python(self.next_step))
+        return [f"next: {self.next_step}", *([f"in Python: {arguments}"] if arguments else [])]
+
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback that IPython shows below a cell, with the next step as its last line."""
+        """Return the traceback that IPython shows below a cell, with the advice at its end."""
         shell = sys.modules["IPython"].get_ipython()
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, self.__traceback__)
-        advice = f"next: {self.next_step}"
-        return lines if advice in str(self) else [*lines, advice]
+        return lines if self.advice()[0] in str(self) else [*lines, *self.advice()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as ``--json`` prints it and as a job's result keeps it."""
