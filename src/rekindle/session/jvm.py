@@ -25,7 +25,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
-from rekindle.session import kept_classes
+from rekindle.session import kept_classes, scratch
 from rekindle.session.environment import environment
 from rekindle.session.kept_classes import SUBMIT_OPTIONS
 from rekindle.session.local_files import class_path
@@ -80,11 +80,12 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
         path = _log_file(name)
         _LOGS[:] = [SparkLog(path, os.path.getsize(path) if os.path.exists(path) else 0)]
         _say(f"Spark logs to {_LOGS[0].path}")
+    temporary = scratch.option(_java_options_given(settings))
     try:
         with (
             watch.watched(),
             environment({_LOG_VARIABLE: spark_log() or ""}),
-            environment({SUBMIT_OPTIONS: _java_options(settings, configured=not ours)}),
+            environment({SUBMIT_OPTIONS: f"{temporary} {_java_options(settings, configured=not ours)}".strip()}),
             environment(class_path(settings, os.environ)),
         ):
             gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]

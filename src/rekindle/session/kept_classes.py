@@ -53,7 +53,7 @@ def options(environ: Mapping[str, str], prefix: str = sys.prefix) -> str:
     """
     for folder in _folders(environ, prefix):
         if (path := _file_in(folder, environ)).is_file():
-            return f"{_quoted(f'-XX:SharedArchiveFile={path}')} {QUIET}"
+            return f"{quoted(f'-XX:SharedArchiveFile={path}')} {QUIET}"
     return ""
 
 
@@ -120,15 +120,15 @@ def _can_write(folder: Path) -> bool:
 def _archiving(new: Path, log: Path) -> Mapping[str, str | None]:
     """Return the environment in which the next JVM writes `new` when it ends, and into `log` why it did not."""
     java_options = [
-        _quoted(f"-XX:ArchiveClassesAtExit={new}"),
+        quoted(f"-XX:ArchiveClassesAtExit={new}"),
         QUIET,
-        _quoted(f"-Xlog:cds=error,cds+dynamic=error:file={log}:none"),
+        quoted(f"-Xlog:cds=error,cds+dynamic=error:file={log}:none"),
         os.environ.get(SUBMIT_OPTIONS, ""),
     ]
     return {SUBMIT_OPTIONS: " ".join(java_options).strip(), **dict.fromkeys(_CONFIGURATION_FOLDERS)}
 
 
-def _quoted(option: str) -> str:
+def quoted(option: str) -> str:
     """Return an option as Spark's launcher reads it: a path may have a space."""
     return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
