@@ -625,6 +625,18 @@ def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command:
     assert [row["path"] for row in command.json("checkpoints", "bids")] == ["/backup/s", None]
 
 
+def test_the_table_of_checkpoints_says_which_are_deleted_and_cannot_be_started_from(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    complete(job, 2)
+    done = {"id": 1, "kind": "periodic", "status": "completed", "triggered_at": JANUARY_MS}
+    beat(job, history=history({**done, "id": 2}, done))
+
+    _, *lines = command("checkpoints", "bids").stdout.splitlines()
+    assert [line.split()[:3] for line in lines[:2]] == [["2", "periodic", "completed"], ["1", "periodic", "deleted"]]
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

@@ -36,7 +36,7 @@ def checkpoint_lines(rows: Sequence[CheckpointRow], summary: Summary, columns: i
         (
             str(row.id),
             row.kind,
-            row.status.replace("_", " "),
+            "deleted" if row.status == "completed" and not row.kept else row.status.replace("_", " "),
             output.short_time(row.triggered_ms),
             output.duration(row.duration_ms),
             f"{row.acknowledged}/{row.subtasks}",
