@@ -194,3 +194,25 @@ process.kill()
 def test_a_jvm_whose_first_session_is_interrupted_is_not_met_by_the_next_start(session: str, left: str) -> None:
     said = subprocess.run([sys.executable, "-c", INTERRUPTED, session], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == left
+
+
+FORGOTTEN = """
+import socketserver, subprocess, threading
+from types import SimpleNamespace
+from pyspark import SparkContext
+from rekindle.session.lifeline import forget_jvm
+
+SparkContext._gateway = SimpleNamespace(proc=subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE))
+counts = socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+serving = threading.Thread(target=counts.serve_forever, daemon=True)
+serving.start()
+SparkContext._active_spark_context = SimpleNamespace(_accumulatorServer=counts)  # as PySpark has it
+forget_jvm(SparkContext._gateway)
+serving.join(60)
+print(serving.is_alive(), SparkContext._active_spark_context)
+"""
+
+
+def test_a_jvm_that_is_forgotten_leaves_no_thread_that_listens_to_it() -> None:
+    said = subprocess.run([sys.executable, "-c", FORGOTTEN], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["False", "None"]

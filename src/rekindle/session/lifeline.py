@@ -224,6 +224,11 @@ def forget_jvm(gateway: Any) -> None:
             gateway.shutdown_callback_server()
         with suppress(Exception):
             gateway.shutdown()
+        # A session that could not be stopped still has it: a thread and a socket, which the JVM sent its counts to.
+        counts = getattr(context._active_spark_context, "_accumulatorServer", None)
+        if counts is not None:
+            with suppress(Exception):
+                counts.shutdown()
         context._active_spark_context = context._gateway = context._jvm = None
         session: Any = SparkSession
         session._instantiatedSession = None
