@@ -25,6 +25,9 @@ from rekindle.session.kept_classes import quoted
 OPTION = "java.io.tmpdir"
 """The property of Java that names the directory; Spark uses it, too, unless a setting of its own names another one."""
 
+_TRIES = 3
+"""Another process may delete a new folder before it is locked; and a file system may have no locks."""
+
 _HELD: list[tuple[int, Path]] = []
 """The folder of this process, and the file descriptor that has the lock."""
 
@@ -53,13 +56,15 @@ def _renewed(place: Path) -> Path | None:
             return None
         for folder in place.iterdir():
             _delete_if_left(folder)
-        while True:
+        for _ in range(_TRIES):
             folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=place))
             if (lock := _lock(folder)) is not None:
                 _HELD.append((lock, folder))
                 return folder
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError:
-        return None
+        pass
+    return None
 
 
 def _is_ours(place: Path) -> bool:
