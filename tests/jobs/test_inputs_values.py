@@ -272,7 +272,7 @@ def test_rows_without_a_time_come_out_of_what_waits_for_no_time_and_of_batch_run
 def _code(call: Callable[[], Any]) -> tuple[str, str]:
     with pytest.raises(DefinitionError) as error:
         call()
-    return error.value.code, f"{error.value} {error.value.next_step}"
+    return error.value.code, f"{error.value.message} {error.value.next_step}"
 
 
 def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spark: SparkSession, world: World) -> None:
