@@ -19,7 +19,7 @@ from typing import Any
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors.exceptions import base
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
@@ -112,7 +112,7 @@ def make_session(
         # Not of the session: its JVM may be older, and lack the class.
         start_jvm({**of_local_files(_master(settings, os.environ)), **settings}, app_name)
         spark = _make(builder)
-    except (PySparkException, Py4JError) as error:
+    except (base.PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     return prepare_session(spark, plain=plain)
 
@@ -218,7 +218,7 @@ def check_version() -> None:
 
 _QUIET_PYTHON_LOGGERS = (
     "py4j",
-    # They print a page on every mistake in a user's function, which is reported by us.
+    # They print a page on every mistake in a user's function, which is reported by us. PySpark has a class for them.
     "DataFrameQueryContextLogger",
     "SQLQueryContextLogger",
 )
@@ -266,7 +266,7 @@ def _hush_python() -> Iterator[Callable[[], object]]:
     root.addFilter(_is_no_lost_call)
     yield partial(root.removeFilter, _is_no_lost_call)
     for name in _QUIET_PYTHON_LOGGERS:
-        logger = logging.getLogger(name)
+        logger = getattr(base, "PySparkLogger", logging).getLogger(name)
         yield partial(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
 
