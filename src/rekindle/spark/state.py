@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -105,25 +105,45 @@ def read_state(
 def with_distinct_names(frame: DataFrame) -> DataFrame:
     """Return the state with a number added to names that come twice in the key or the value: sum, sum_2.
 
-    Spark calls what an aggregation keeps by its function, so two sums have one name, by which neither could be had.
+    Spark calls what an aggregation keeps by its function, so two sums have one name, by which neither could be had. A
+    row that was joined with a table may have two columns of one name.
     """
     for column in ("key", "value"):
         kind = frame.schema[column].dataType if column in frame.columns else None
-        if isinstance(kind, StructType) and len({*kind.names}) < len(kind.names):
-            frame = frame.withColumn(column, F.col(column).cast(_distinct(kind)))
+        if isinstance(kind, StructType) and (names := _distinct(frame, kind)) != kind.names:
+            frame = frame.withColumn(column, F.col(column).cast(_renamed(kind, names)))
     return frame
 
 
-def _distinct(kind: StructType) -> StructType:
+def fields(frame: DataFrame, column: str) -> list[Column]:
+    """Return the fields of a structure, of which several may have one name."""
+    kind, whole = frame.schema[column].dataType, F.col(column)
+    assert isinstance(kind, StructType)
+    names = _distinct(frame, kind)
+    if names != kind.names:
+        whole = whole.cast(_renamed(kind, names))
+    return [whole.getField(name) for name in names]
+
+
+def _distinct(frame: DataFrame, kind: StructType) -> list[str]:
+    """Return names of which the session takes no two for one."""
+    sensitive = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     names: list[str] = []
+    taken: set[str] = set()
+    own = {name if sensitive else name.lower() for name in kind.names}
     for name in kind.names:
         made, number = name, 1
-        while made in names or (number > 1 and made in kind.names):
+        while (key := made if sensitive else made.lower()) in taken or (number > 1 and key in own):
             number += 1
             made = f"{name}_{number}"
         names.append(made)
-    fields = zip(names, kind, strict=True)
-    return StructType([StructField(name, one.dataType, one.nullable, one.metadata) for name, one in fields])
+        taken.add(key)
+    return names
+
+
+def _renamed(kind: StructType, names: Sequence[str]) -> StructType:
+    made = [StructField(name, one.dataType, one.nullable, one.metadata) for name, one in zip(names, kind, strict=True)]
+    return StructType(made)
 
 
 @contextmanager
@@ -139,7 +159,7 @@ def _as_its_schema_says(frame: DataFrame) -> Column:
     """Return a value of a join's state without what Spark hands out beside its columns: whether it was matched."""
     value = frame.schema["value"].dataType
     assert isinstance(value, StructType)
-    return F.struct(*(F.col("value").getField(name).alias(name) for name in value.names))
+    return F.struct(*(one.alias(name) for one, name in zip(fields(frame, "value"), value.names, strict=True)))
 
 
 def _part_option(operator: StatefulOperator, part: str | None) -> dict[str, str | bool]:

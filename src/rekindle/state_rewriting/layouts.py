@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 from pyspark.sql.window import Window
 
 from rekindle.state_rewriting.encoding import (
@@ -44,7 +44,7 @@ class StateTable:
 
     def unknown(self) -> str:
         """Say why state lies there in another way than it is written here; empty: nothing shows that it does."""
-        return ""
+        return "its keys hold a map, of which Spark sorts the entries" if _holds_map(struct(self.before, "key")) else ""
 
     def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of each state store that changes.
@@ -94,9 +94,10 @@ class JoinSide(StateTable):
         """Return the rows of a side, with what Spark knows of each beside it: whether it was matched."""
         kept = self._stores.read(self._values())
         return kept.select(
-            _without_last("key", kept, "index").alias("key"),
-            _without_last("value", kept, _MATCHED).alias("value"),
-            F.col("value").getField(_MATCHED).alias(_MATCHED),
+            _without_last("key", kept).alias("key"),
+            _without_last("value", kept).alias("value"),
+            # A column of the row may have this name too; Spark's own is the last one.
+            F.col("value").getField(struct(kept, "value").names[-1]).alias(_MATCHED),
             PLACE,
         )
 
@@ -118,6 +119,12 @@ class JoinSide(StateTable):
         counts = numbered.groupBy("key").agg(number, F.min("fault").alias("fault"))
         made = {self._values(): values, f"{self._part}-keyToNumValues": counts}
         return {store: self._stores.encoded(store, frame) for store, frame in made.items()}
+
+
+def _holds_map(kind: DataType) -> bool:
+    inner = [field.dataType for field in kind] if isinstance(kind, StructType) else []
+    inner += [kind.elementType] if isinstance(kind, ArrayType) else []
+    return isinstance(kind, MapType) or any(map(_holds_map, inner))
 
 
 def _null(name: str, kind: DataType) -> Column:
@@ -157,10 +164,9 @@ def evolved(before: StructType, after: StructType) -> StructType:
     return StructType(fields)
 
 
-def _without_last(column: str, frame: DataFrame, wanted: str) -> Column:
-    """Return a structure without its last field, which has this name."""
-    *names, last = struct(frame, column).names
-    assert last == wanted
+def _without_last(column: str, frame: DataFrame) -> Column:
+    """Return a structure without its last field, which Spark has added."""
+    *names, _ = struct(frame, column).names
     return F.struct(*(F.col(column).getField(name).alias(name) for name in names))
 
 

@@ -27,10 +27,10 @@ from rekindle.progress.files import below_state
 from rekindle.progress.state_schema import with_value, with_value_of
 from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
-from rekindle.spark.state import state_frame
+from rekindle.spark.state import fields, state_frame
 from rekindle.state_rewriting.encoding import NotAsKept
 from rekindle.state_rewriting.kinds import KINDS, OperatorKind
-from rekindle.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint, struct
+from rekindle.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint
 
 Edit = Callable[[DataFrame], DataFrame]
 
@@ -99,7 +99,7 @@ class Rewriting:
         for store in seen:
             rows = self.rows[store].frame if store in self.rows else self.source.raw(store)
             found = written.raw(store)
-            keys = [F.col("partition_key").getField(name) for name in struct(found, "partition_key").names]
+            keys = fields(found, "partition_key")
             place = F.pmod(F.hash(*keys), F.lit(written.partitions)) if keys else F.lit(0)
             # The reader has a task for each partition of the state, in their order.
             *there, astray = fingerprint(found, place)

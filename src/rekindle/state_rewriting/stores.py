@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
-from rekindle.spark.state import read_state, with_distinct_names
+from rekindle.spark.state import fields, read_state, with_distinct_names
 from rekindle.state_rewriting.encoding import NotAsKept, unsafe_bytes
 
 DEFAULT = "default"
@@ -69,7 +69,7 @@ class Stores:
     def gathered(self, store: str, frame: DataFrame) -> StateRows:
         """Return rows of bytes of any column families as those of a state store, each key's in the order of `place`."""
         raw = self.raw(store)
-        by = [F.col("partition_key").getField(name) for name in struct(raw, "partition_key").names]
+        by = fields(raw, "partition_key")
         moved = self.moved(frame, by, in_order=True)
         count = moved.count()
         return StateRows(self._as_raw(raw, moved.select(*BYTES), count), count)

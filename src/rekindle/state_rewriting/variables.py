@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from rekindle.spark.state import state_frame
+from rekindle.spark.state import fields, state_frame
 from rekindle.state_rewriting.encoding import unsafe_bytes
 from rekindle.state_rewriting.layouts import StateTable, evolved
 from rekindle.state_rewriting.stores import (
@@ -45,7 +45,7 @@ class Variable(StateTable):
     def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of the store: those of this variable edited, all others as they are."""
         raw = self._stores.raw(DEFAULT)
-        by = [F.col("partition_key").getField(name) for name in struct(raw, "partition_key").names]
+        by = fields(raw, "partition_key")
         families = self._families(after)
         rows = raw.where(~F.col("column_family_name").isin([*families]))
         rows = rows.withColumn("place", F.monotonically_increasing_id())
@@ -104,9 +104,11 @@ class ExpiringVariable(Variable):
 
     def unknown(self) -> str:
         """Compare what lies there with what would be written for the same values; say how it differs."""
+        if reason := super().unknown():
+            return reason
         made = self._families(self.before)
         raw = self._stores.raw(DEFAULT)
-        by = [F.col("partition_key").getField(name) for name in struct(raw, "partition_key").names]
+        by = fields(raw, "partition_key")
         for family, frame in made.items():
             moved = self._stores.moved(frame, by)
             there = raw.where(F.col("column_family_name") == family)
