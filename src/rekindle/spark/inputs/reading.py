@@ -18,6 +18,7 @@ from rekindle.session.servers import of_source
 from rekindle.sources import Files, Source
 from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.watermark_rows import quoted
+from rekindle.spark.schemas import schema_of
 from rekindle.spark.user_functions import said_of
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
@@ -71,7 +72,7 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
     Args:
         reader: ``spark.readStream``, or ``spark.read`` for all that was admitted.
     """
-    schema = T.StructType.fromJson(frozen.schema)
+    schema = schema_of(frozen.schema)
     columns = {_field_of(schema, spelled).name: spelled for spelled in frozen.partition_columns}
     stored = T.StructType([field for field in schema if field.name not in columns])
     # The rows of a Batch source were written as Parquet.

@@ -17,6 +17,7 @@ from rekindle.graph.columns import column_changes, known_columns
 from rekindle.graph.settling import settle
 from rekindle.sinks.writing import write_parquet
 from rekindle.spark.output.unwritable import channel_of, refuse_unwritable
+from rekindle.spark.schemas import schema_of
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import OutputSchema, Segment
 from rekindle.storage.job_documents import JobDocuments
@@ -81,11 +82,11 @@ def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFram
     path = layout.output_schema(folder)
     if frame is None:
         saved = storage.read(path, OutputSchema)
-        return T.StructType.fromJson(saved.columns) if saved else T.StructType()
+        return schema_of(saved.columns) if saved else T.StructType()
     schema = _nullable(frame.schema)
     refuse_unwritable(channel_of(task), frame)
     saved = storage.adopt(path, OutputSchema(columns=schema.jsonValue()))
-    if T.StructType.fromJson(saved.columns) != schema:
+    if schema_of(saved.columns) != schema:
         before, now = saved.known or saved.columns, schema.jsonValue()
         settle(column_changes(task, before, now, widens=_WIDENS), folder, in_place=True)
         storage.replace(path, OutputSchema(columns=now, known=dict(known_columns(before, now))))

@@ -1,0 +1,50 @@
+"""Strings with a collation, in a history that several tasks read, and on the way between tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from tests.jobs.kit import World, committed, rows
+
+pytestmark = pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="Spark has collations since 4.0")
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_several_tasks_read_strings_with_a_collation(spark: SparkSession, world: World, mode: Any) -> None:
+    world.add_history(rows(0, 30, "aAb"), rows(1, 30, "aAb"))
+    job = rk.Job("collated")
+    files = rk.Files(str(world.history), schema="ts timestamp, k string collate UTF8_LCASE, v long")
+    source = job.source("history", files, event_time="ts")
+
+    @job.task(source, uid="passes")
+    def passes(frame: Any) -> Any:
+        return frame.filter("k = 'A'")
+
+    @job.task(passes, uid="reads")
+    def reads(frame: Any) -> Any:
+        return frame.select(F.collation("k").alias("collation"), "k", "v")
+
+    @job.task(passes, uid="values")
+    def values(frame: Any) -> Any:
+        return frame.filter("k = 'a' AND v > 0").select("v")
+
+    @job.task(source, uid="others")
+    def others(frame: Any) -> Any:
+        return frame.filter("k = 'B'").select("k", "v")
+
+    for task in (reads, values, others):
+        job.sink(f"{task.uid}_out", task, rk.sinks.Parquet(world.root / "outs" / task.uid))
+    result = job.start(spark, storage=world.storage, mode=mode).wait()
+
+    assert (result.state, result.error) == ("FINISHED", None)
+    found = {uid: committed(world.root / "outs" / uid) for uid in ("reads", "values", "others")}
+    assert sorted(row["k"] for row in found["reads"]) == ["A"] * 20 + ["a"] * 20
+    assert {row["collation"].rpartition(".")[2] for row in found["reads"]} == {"UTF8_LCASE"}
+    assert len(found["values"]) == 40
+    assert [row["k"] for row in found["others"]] == ["b"] * 20
