@@ -1,4 +1,4 @@
-"""Strings with a collation, in a history that several tasks read, and on the way between tasks."""
+"""Strings with a collation: in a history that several tasks read, on the way between tasks, and in a key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from tests.jobs.kit import World, committed, rows
+from tests.jobs.kit import QUICK, World, committed, rows
 
 pytestmark = pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="Spark has collations since 4.0")
 
@@ -48,3 +48,21 @@ def test_several_tasks_read_strings_with_a_collation(spark: SparkSession, world:
     assert {row["collation"].rpartition(".")[2] for row in found["reads"]} == {"UTF8_LCASE"}
     assert len(found["values"]) == 40
     assert [row["k"] for row in found["others"]] == ["b"] * 20
+
+
+def test_a_key_with_a_collation_is_refused_at_once(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 3, "aAb"))
+    folder, columns = str(world.live), "ts timestamp, k string collate UTF8_LCASE, v long"
+    job = rk.Job("collated_key")
+    stream = rk.Stream(lambda session: session.readStream.schema(columns).parquet(folder))
+    live = job.source("live", stream, event_time="ts", watermark="1 hour")
+
+    @job.task(live, uid="hourly")
+    def hourly(frame: Any) -> Any:
+        return frame.groupBy(F.window("ts", "1 hour"), "k").count()
+
+    job.sink("out", hourly, rk.sinks.Parquet(world.out))
+    result = job.start(spark, storage=world.storage, config=QUICK).wait()
+
+    assert result.state == "FAILED" and result.error is not None
+    assert result.error["code"] == "QUERY_REFUSED" and "Binary inequality" in result.error["message"]

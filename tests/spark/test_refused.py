@@ -10,6 +10,7 @@ from rekindle.spark.query.refused import refusal
 
 ANALYSIS = "org.apache.spark.sql.AnalysisException"
 PLANNER = ("org.apache.spark.sql.execution.QueryExecution$", "createSparkPlan")
+UNSUPPORTED = "org.apache.spark.SparkUnsupportedOperationException"
 SOURCE = ("org.apache.spark.sql.execution.streaming.FileStreamSource", "getBatch")
 
 
@@ -56,8 +57,9 @@ class Died(Exception):
         self._origin = Java(name, cause=reason)
 
 
-def test_what_sparks_planner_raises_itself_is_permanent_and_keeps_its_trace() -> None:
-    died = Died(Java(ANALYSIS))
+@pytest.mark.parametrize("name", [ANALYSIS, UNSUPPORTED])
+def test_what_sparks_planner_raises_itself_is_permanent_and_keeps_its_trace(name: str) -> None:
+    died = Died(Java(name))
     refused = refusal("work", died)
     assert refused is not None and refused.permanent and refused.__cause__ is died
     assert (refused.code, refused.parameters["task"]) == ("QUERY_REFUSED", "work")
@@ -69,6 +71,7 @@ def test_what_sparks_planner_raises_itself_is_permanent_and_keeps_its_trace() ->
         pytest.param(None, id="stopped"),
         pytest.param(RuntimeError("no JVM"), id="of Python"),
         pytest.param(Died(Java(ANALYSIS, at=SOURCE)), id="raised by a source, perhaps of a missing file"),
+        pytest.param(Died(Java(UNSUPPORTED, at=SOURCE)), id="a source does not support what it found"),
         pytest.param(Died(Java(ANALYSIS, cause=Java("java.net.ConnectException"))), id="a catalog is away"),
         pytest.param(Died(Java("org.apache.spark.sql.delta.DeltaAnalysisException")), id="of a connector"),
         pytest.param(Died(Java("org.apache.spark.SparkException")), id="of the data"),
