@@ -11,7 +11,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, StoredTaskState
@@ -20,6 +29,8 @@ from rekindle.session.failures import brief
 _READER_SINCE = "4.0"
 _KEPT = ("partition_id", "key")
 """Columns of every part; what else there is belongs to the value."""
+_NAMES = (StringType, NumericType, BooleanType)
+"""Types of keys of maps that are names in JSON; of all others Spark writes what Java calls the object."""
 AS_JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -222,7 +233,34 @@ def _by_key(frame: DataFrame, name: str) -> DataFrame:
 
 def _texts(frame: DataFrame) -> DataFrame:
     """Return key and value as JSON, in which every type can be compared, nulls too."""
-    return frame.select(F.to_json("key", AS_JSON).alias("key"), F.to_json(_value(frame), AS_JSON).alias("value"))
+    both = frame.select("key", _value(frame).alias("value"))
+    texts = (F.to_json(_with_entries(F.col(one.name), one.dataType), AS_JSON).alias(one.name) for one in both.schema)
+    return both.select(*texts)
+
+
+def _with_entries(value: Column, kind: DataType) -> Column:
+    """Return a value with each map as a list of its entries whose keys cannot be names in JSON, such as bytes."""
+    if not _has_unnamed(kind):
+        return value
+    if isinstance(kind, MapType):
+        entry = StructType().add("key", kind.keyType).add("value", kind.valueType)
+        return F.transform(F.map_entries(value), lambda one: _with_entries(one, entry))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(value, lambda one: _with_entries(one, element))
+    assert isinstance(kind, StructType)
+    made = [_with_entries(value.getField(one.name), one.dataType).alias(one.name) for one in kind]
+    return F.when(value.isNotNull(), F.struct(*made))
+
+
+def _has_unnamed(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_unnamed(field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return _has_unnamed(kind.elementType)
+    if isinstance(kind, MapType):
+        return not isinstance(kind.keyType, _NAMES) or _has_unnamed(kind.valueType)
+    return False
 
 
 def _value(frame: DataFrame) -> Column:
