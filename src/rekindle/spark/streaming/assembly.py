@@ -158,7 +158,7 @@ class Assembly:
         return SparkTask(self._of, self._spark if built.frame is None else built.frame.sparkSession, parts)
 
     def _built(self, task: Task, subtask: SubtaskId, record: BatchRecord | None) -> Built:
-        """Build the plan of a subtask that goes on after `record`; raise what building it raises."""
+        """Build the plan of a subtask that continues after `record`; raise what building it raises."""
         positions = record.inputs if record else {}
         inputs = [
             self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
