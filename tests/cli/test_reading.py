@@ -223,7 +223,7 @@ def test_the_tasks_of_a_job_without_a_driver_are_shown_as_past(command: Command,
     tasks = (*status.tasks, TaskStatusDocument(uid="ended", subtask=0, status="closed", batch=3))
     beat(job, tasks=tasks, failure=status.failure, restarts=3, **(GONE if lost else {}))
     if not lost:
-        message = "Task 'hourly/0' failed 4 times; the last cause: no such customer"
+        message = "Task 'hourly/0' failed, and no attempt is left of 4; the last cause: no such customer"
         end(job, "FAILED", error={"code": "RESTARTS_EXHAUSTED", "message": message, "next_step": "Fix the cause."})
 
     text = command("status", "bids").stdout

@@ -1145,7 +1145,7 @@ CONDITIONS: dict[str, Condition] = {
             "Fix the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",
         ),
         RESTARTS_EXHAUSTED=(
-            "Task {task!r} failed {attempts} times; the last cause: {reason}",
+            "Task {task!r} failed, and no attempt is left of {attempts}; the last cause: {reason}",
             "Fix the cause and run again: it resumes after its last recorded batches.",
         ),
         CHECKPOINTS_FAILING=(
