@@ -81,8 +81,9 @@ class JobOverview:
     #: greatest share of a subtask
     busy: float | None = None
     back_pressured: float | None = None
-    #: totals over all runs
+    #: total over all runs, without the last rows read before a kill
     rows_in: int = 0
+    #: totals over all runs
     rows_out: int | None = None
     batches: int = 0
     #: read of sources and given to sinks, a second, by the subtasks that tell

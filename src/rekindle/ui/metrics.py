@@ -34,7 +34,7 @@ OF_JOB = {
 """Metric → what it says, and the field of the overview in milliseconds."""
 
 OF_JOB_PLAIN = {
-    "rekindle_job_rows_in": ("Rows read from sources, over all runs.", "rows_in"),
+    "rekindle_job_rows_in": ("Rows read from sources, over all runs, without the last ones before a kill.", "rows_in"),
     "rekindle_job_rows_out": ("Rows given to sinks, over all runs.", "rows_out"),
     "rekindle_job_rows_uncommitted": ("Rows given to sinks that no checkpoint has committed.", "rows_uncommitted"),
     "rekindle_job_batches": ("Batches, over all runs.", "batches"),

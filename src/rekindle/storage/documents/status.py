@@ -178,7 +178,7 @@ class Status:
     next_attempt_ms: int | None = None
     #: time at which the run began; None where an older version wrote it
     started_ms: int | None = None
-    #: rows read from sources, over all runs of the job
+    #: rows read from sources, over all runs of the job, without the last ones before a kill
     rows_in: int | None = None
     #: rows given to sinks, over all runs of the job; None: no sink counts rows
     rows_out: int | None = None
