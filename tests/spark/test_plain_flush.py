@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError
+from rekindle.spark.plain.flush import FlushResult
 from tests.jobs.kit import until
 from tests.plain import queries
 from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
@@ -284,3 +285,15 @@ def test_sources_that_have_names_are_distinguished_by_these(spark: Any, tmp_path
     finally:
         for key in conf:
             spark.conf.unset(key)
+
+
+def test_rows_are_shown_as_spark_writes_them(spark: Any) -> None:
+    rows = spark.sql(
+        "SELECT struct(timestamp'2025-01-01 10:00:00' AS start, date'1500-01-01' AS day) AS window, 1.50BD AS k,"
+        " 2 AS k, X'00FF' AS bytes, CAST(NULL AS int) AS gone, map('a', array(1)) AS map, true AS yes"
+    )
+    counts = {"row_count": 1, "unfinished_row_count": 0, "batch": 1, "watermark_ms": 0, "rounds": 1, "left": 0}
+    result = FlushResult(rows=rows, unfinished_rows=None, unfinished_batch=None, complete=True, out=None, **counts)
+    shown = [["{2025-01-01 10:00:00, 1500-01-01}", "1.50", "2", "00FF", "NULL", "{a -> [1]}", "true"]]
+    assert result.texts(20) == shown
+    assert result.texts(0) == []

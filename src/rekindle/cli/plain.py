@@ -78,7 +78,7 @@ def flush(
 
 def _rows(result: FlushResult) -> list[str]:
     """Format the first rows with all columns: as a table, or one value a line where a terminal is too narrow for it."""
-    rows = [[str(value) for value in row] for row in result.rows.limit(_SHOWN).collect()]
+    rows = result.texts(_SHOWN)
     lines = output.whole_table(result.rows.columns, rows, output.width() if sys.stdout.isatty() else None)
     if result.row_count > _SHOWN:
         lines.append(f"... and {result.row_count - _SHOWN:,} more; --out writes them all.")

@@ -20,6 +20,8 @@ from typing import Any
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType
 
 from rekindle.errors import ControlError, DefinitionError, JobError, RekindleError, RestoreError
 from rekindle.ids import SubtaskId
@@ -74,6 +76,13 @@ class FlushResult:
     left: int
     #: folder with ``flushed`` and, of a batch it stopped in, ``unfinished``; None: none was asked for
     out: str | None
+
+    def texts(self, at_most: int) -> list[list[str]]:
+        """Return the first rows, each value as the text that Spark makes of it."""
+        named = self.rows.limit(at_most).toDF(*map(str, range(len(self.rows.columns))))  # two may have one name
+        values = (F.hex(one.name) if one.dataType == BinaryType() else F.col(one.name) for one in named.schema)
+        texts = (F.coalesce(value.cast("string"), F.lit("NULL")) for value in values)
+        return [[*row] for row in named.select(*texts).collect()]
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``rekindle flush --json`` prints."""
