@@ -50,11 +50,12 @@ def flush(
     folder = None if work is None else _work_folder(work)
     try:
         from rekindle.session.session import make_plain_session, prepare_session, quiet
-        from rekindle.spark.plain.flush import flush_query
+        from rekindle.spark.plain.flush import flush_query, places
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error
         raise
+    directory, target = places(checkpoint, out, output_mode)
     session = (
         prepare_session(spark, plain=True)
         if spark is not None
@@ -62,7 +63,7 @@ def flush(
     )
     with quiet(session):
         return flush_query(
-            session, query, checkpoint, out=out, mode=output_mode, max_rounds=settings.drain_max_rounds, work=folder
+            session, query, directory, target, mode=output_mode, max_rounds=settings.drain_max_rounds, work=folder
         )
 
 

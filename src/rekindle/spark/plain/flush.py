@@ -154,23 +154,27 @@ class _Run:
         return self.batches.count(batch), report
 
 
-def flush_query(
-    spark: SparkSession,
-    build: Callable[[SparkSession], DataFrame],
-    checkpoint: str,
-    *,
-    out: str | None,
-    mode: str,
-    max_rounds: int,
-    work: str | None,
-) -> FlushResult:
-    """See `rekindle.flush`."""
+def places(checkpoint: str, out: str | None, mode: str) -> tuple[PlainDirectory, Store | None]:
+    """Return the checkpoint and the folder for the rows; refuse what needs no Spark to be seen."""
     if mode not in MODES:
         raise DefinitionError("FLUSH_MODE_REFUSED", mode=mode, reason="nothing waits in it to be written.")
     target = open_store(out) if out is not None else None
     if target is not None and target.names(""):
         raise ControlError("SAVEPOINT_TARGET_EXISTS", path=target.location)
-    directory = PlainDirectory(checkpoint)
+    return PlainDirectory(checkpoint), target
+
+
+def flush_query(
+    spark: SparkSession,
+    build: Callable[[SparkSession], DataFrame],
+    directory: PlainDirectory,
+    target: Store | None,
+    *,
+    mode: str,
+    max_rounds: int,
+    work: str | None,
+) -> FlushResult:
+    """See `rekindle.flush`."""
     directory.refuse_running(spark)
     frame = _built(spark, build)
     _refuse_mode(frame, mode)
