@@ -157,7 +157,7 @@ def test_what_is_no_savepoint_says_how_to_list_what_may_be_meant(
     places = {
         str(tmp_path / "saves"): f"rekindle savepoints {tmp_path / 'saves'}",
         f"{command.storage}/{layout.checkpoint('bids', 7)}": "rekindle checkpoints bids",
-        str(tmp_path / "nowhere"): "rekindle checkpoints JOB",
+        str(tmp_path / "nowhere"): "rekindle savepoints, or: rekindle checkpoints JOB",
     }
     for place, listed in places.items():
         assert command("inspect", place).stderr.splitlines()[1] == f"next: See: {listed}"

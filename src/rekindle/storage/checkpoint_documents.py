@@ -132,7 +132,7 @@ def _list_of(store: Store, folder: str, path: str) -> str:
     if any(store.exists(layout.manifest(f"{prefix}{name}")) for name in store.names(folder)):
         return f"rekindle savepoints {path}"
     found = _OF_A_JOB.search(path)
-    return f"rekindle checkpoints {found[1] if found else 'JOB'}"
+    return f"rekindle checkpoints {found[1]}" if found else "rekindle savepoints, or: rekindle checkpoints JOB"
 
 
 class _Taken(msgspec.Struct):
