@@ -17,16 +17,20 @@ def test_a_life_full_of_drivers_that_wake_up_ends_well(seed: int) -> None:
     live(seed, freezes=True)
 
 
-@pytest.mark.parametrize("file", ["/end.json", "/drain.json"])
+ENDS = ("/end.json", "/drain.json", "checkpoints/")
+"""Files that end something."""
+
+
+@pytest.mark.parametrize("file", ENDS)
 @pytest.mark.parametrize("seed", [*range(3), 267, 309, 312, 456])
-def test_a_life_in_which_drivers_wake_up_to_end_tasks_ends_well(seed: int, file: str) -> None:
+def test_a_life_in_which_drivers_wake_up_to_end_something_ends_well(seed: int, file: str) -> None:
     live(seed, freezes=file)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["/end.json", "/drain.json"])
+@pytest.mark.parametrize("file", ENDS)
 @pytest.mark.parametrize("seed", range(3, 500))
-def test_many_lives_in_which_drivers_wake_up_to_end_tasks_end_well(seed: int, file: str) -> None:
+def test_many_lives_in_which_drivers_wake_up_to_end_something_end_well(seed: int, file: str) -> None:
     live(seed, freezes=file)
 
 

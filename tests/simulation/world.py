@@ -113,6 +113,8 @@ class FreezingStore(MemoryStore):
         self._created: set[str] = set()
         #: what was created, deleted, and created again
         self.created_again: set[str] = set()
+        #: folders that are there before the first file in them, as in a directory
+        self._empty: set[str] = set()
 
     @property
     def pace(self) -> int:
@@ -126,11 +128,23 @@ class FreezingStore(MemoryStore):
 
     def create(self, path: str, data: bytes) -> bool:
         """See `Store`."""
+        folder = path.rpartition("/")[0]
+        if self._pace == 1 and not super().exists(folder):
+            self._empty.add(folder)
         self._scheduler.may_freeze(path)
         is_new = super().create(path, data)
+        self._empty.discard(folder)
         if is_new:
             (self.created_again if path in self._created else self._created).add(path)
         return is_new
+
+    def names(self, folder: str) -> list[str]:
+        """See `Store`."""
+        found = super().names(folder)
+        if not self._empty:
+            return found
+        start = len(folder) + 1 if folder else 0
+        return sorted({*found, *(one[start:].split("/", 1)[0] for one in self._empty if one.startswith(folder + "/"))})
 
     def replace(self, path: str, data: bytes) -> None:
         """See `Store`."""
@@ -150,6 +164,7 @@ class FreezingStore(MemoryStore):
     def delete_tree(self, folder: str) -> None:
         """See `Store`."""
         self._scheduler.may_freeze(folder)
+        self._empty = {one for one in self._empty if not f"{one}/".startswith(f"{folder}/")}
         super().delete_tree(folder)
 
 
