@@ -14,6 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.spark.query.unknown_offsets import give_offsets
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,6 +39,7 @@ class Calls:
         if not self._called:
             self._called = True
             self._note_connection()
+            give_offsets(self._spark)
         self._function(df, batch)
 
     def close(self) -> None:
