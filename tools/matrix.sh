@@ -24,6 +24,10 @@ readonly SMOKE=(
     tests/jobs/test_adopting.py
     tests/jobs/test_restore_checks.py
     tests/jobs/test_shadow.py
+    tests/jobs/test_refused_plans.py
+    tests/jobs/test_joins.py
+    tests/jobs/test_collations.py
+    tests/jobs/test_spark_dies.py
     tests/spark/test_plain_flush.py
     tests/spark/test_progress_dir_on_spark.py
     tests/examples
