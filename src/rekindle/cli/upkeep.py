@@ -134,7 +134,8 @@ def _show(checked: Checked, removed: list[Orphan]) -> None:
             output.say(f"{kind} {one.name}{state}: {one.files} files, {output.size(one.size_bytes)}, {verdict}")
             for fault in one.faults:
                 output.say(f"  [{fault.code}] {fault.message}")
-    left = [orphan for orphan in checked.every_orphan if orphan not in removed]
+    gone = {orphan.path for orphan in removed}
+    left = [orphan for orphan in checked.every_orphan if orphan.path not in gone]
     for word, orphans in (("removed", removed), ("orphan", left)):
         for orphan in orphans:
             output.say(f"{word} {orphan.path}  {output.size(orphan.size_bytes)}  {orphan.reason}")
