@@ -118,9 +118,7 @@ def test_what_run_prints_comes_once_though_the_root_logger_prints_too(
     logging.getLogger("rekindle.some.part").warning("after that")
 
     assert "careful" in capsys.readouterr().err
-    assert [record.message for record in caplog.records] == ["after that"], (
-        "the root logger's handler has the rest only"
-    )
+    assert caplog.messages == ["after that"], "the root logger's handler has the rest only"
 
 
 def test_as_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:

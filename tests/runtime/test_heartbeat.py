@@ -272,11 +272,11 @@ def test_a_task_whose_status_cannot_be_made_goes_on_and_the_log_says_it_once(
     world.runner.status = unreadable  # type: ignore[method-assign]
     beat = handle.status().beat
     until(lambda: handle.status().beat > beat + 3)
-    said = [record for record in caplog.records if "cannot be made" in record.message]
+    said = [record for record in caplog.records if "cannot be made" in record.getMessage()]
     until(lambda: handle.status().beat > beat + 9)
 
     assert said
-    assert said == [record for record in caplog.records if "cannot be made" in record.message]
+    assert said == [record for record in caplog.records if "cannot be made" in record.getMessage()]
     assert [task.batch for task in handle.status().tasks] == [-1]
     assert handle.stop().state == "STOPPED"
 
