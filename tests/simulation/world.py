@@ -270,6 +270,17 @@ def random_plan(chance: random.Random, tasks_at_most: int = 4) -> Plan:
         "restart.delay": "100 ms",
         "restart.attempts": 99,
     }
+    drawn = {task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks}
+    windowed = frozenset(task.uid for task in tasks if task.parallelism == 1 and chance.random() < 0.5)
+    live = {
+        source.uid: chance.choice((0.5, 3.0) if source.idle_after is None else (0.0, 0.5, 3.0))
+        for source in sources
+        if not source.bounded
+    }
+    # A task that falls further and further back ends no drain: its batches read ever more of the live stream.
+    coming = dict[str, float]()
+    for task in tasks:
+        coming[task.uid] = sum(live.get(uid, 0.0) + coming.get(uid, 0.0) for uid in task.inputs)
     return Plan(
         graph=JobGraph(
             name="simulated",
@@ -278,13 +289,9 @@ def random_plan(chance: random.Random, tasks_at_most: int = 4) -> Plan:
             sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks),
         ),
         files=files,
-        speed={task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks},
-        windowed=frozenset(task.uid for task in tasks if task.parallelism == 1 and chance.random() < 0.5),
-        live={
-            source.uid: chance.choice((0.5, 3.0) if source.idle_after is None else (0.0, 0.5, 3.0))
-            for source in sources
-            if not source.bounded
-        },
+        speed={uid: max(speed, 2 * coming[uid]) for uid, speed in drawn.items()},
+        windowed=windowed,
+        live=live,
         settings=settings,
     )
 
