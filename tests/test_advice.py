@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -43,9 +45,21 @@ def test_the_text_of_an_error_ends_with_the_next_step(tmp_path: Path) -> None:
     assert step == f"next: {caught.value.next_step}"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tracebacks of Python 3.10 show no notes")
+def test_the_traceback_of_a_wrong_definition_ends_with_the_next_step() -> None:
+    with pytest.raises(rk.errors.DefinitionError) as caught:
+        rk.Files("orders", format="xml")  # type: ignore[arg-type]
+    assert "".join(traceback.format_exception(caught.value)).splitlines()[-2:] == [
+        f"rekindle.errors.DefinitionError: [FORMAT_UNKNOWN] {caught.value.message}",
+        f"next: {caught.value.next_step}",
+    ]
+
+
 @pytest.mark.parametrize("verb", ["start", "run", "check"])
 def test_a_refused_start_says_the_next_step_once(verb: str, tmp_path: Path) -> None:
     job = rk.Job("none")
     with pytest.raises(rk.RekindleError) as caught:
         getattr(job, verb)(storage=str(tmp_path))
+    shown = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert [line for line in shown if line.startswith("next:")] == [f"next: {caught.value.next_step}"]
     assert str(caught.value).splitlines()[1:] == [f"next: {caught.value.next_step}"]

@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def advised(verb: Callable[P, T]) -> Callable[P, T]:
-    """Let the errors of a public function end with the next step; Python shows no more of them than their text."""
+    """Let the errors of a public function end with Spark's log and the next step, on Python 3.10 too."""
 
     @wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return verb(*args, **kwargs)
         except RekindleError as error:
-            error.args = ("\n".join(_lines(error)),)
+            error.args, error.__notes__ = ("\n".join(_lines(error)),), []
             raise
 
     return call

@@ -50,6 +50,8 @@ class RekindleError(Exception):
         self.message = condition.message.format(**parameters)
         self.next_step = condition.next_step.format(**parameters)
         super().__init__(f"[{code}] {self.message}")
+        #: Python 3.11 and later show these below the text, wherever the error is raised
+        self.__notes__ = self.advice()
 
     @property
     def permanent(self) -> bool:
@@ -68,7 +70,7 @@ class RekindleError(Exception):
         """Return the traceback that IPython shows below a cell, with the advice at its end."""
         shell = sys.modules["IPython"].get_ipython()
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, self.__traceback__)
-        return lines if self.advice()[0] in str(self) else [*lines, *self.advice()]
+        return lines if self.advice()[0] in "\n".join(lines) else [*lines, *self.advice()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as ``--json`` prints it and as a job's result keeps it."""
