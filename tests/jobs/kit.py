@@ -19,6 +19,7 @@ import rekindle as rk
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.upkeep.check import check_storage
 from tests import waiting
 
 UTC = dt.timezone.utc
@@ -166,6 +167,13 @@ def has_read(handle: rk.JobHandle, files: int, source: str = "live") -> bool:
 def recorded(storage: str, job: str) -> Status | None:
     """The status that a job's driver has written, perhaps in another process; None before the first."""
     return JobStorage(open_store(storage), job).status()
+
+
+def orphans(storage: str) -> list[str]:
+    """What `rekindle storage check` finds that nothing names; all else has to be whole."""
+    found = check_storage(open_store(storage))
+    assert found.whole
+    return [one.path for one in found.every_orphan]
 
 
 def committed(folder: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from rekindle.errors import DefinitionError, RestoreError
 from rekindle.protocol.operator_state import OperatorState
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from tests.jobs.kit import QUICK, at, committed, until
+from tests.jobs.kit import QUICK, at, committed, orphans, until
 
 Key = tuple[str, int]
 
@@ -99,13 +99,14 @@ def test_a_source_without_an_end_goes_on_with_other_subtasks_and_finds_new_split
     handle.stop()
     kept = [entry for one in state_of(storage).subtasks.values() for entry in (one or {})["splits"].entries]
     assert sorted((entry["id"], entry["position"]) for entry in kept) == [("a", 7), ("b", 4)]
+    assert orphans(storage) == []
 
     source = Counters({"a": 9, "b": 4, "c": 2}, bounded=False)
     handle = job_of(source, out, parallelism=1).start(spark, storage=storage, config=QUICK)
     until(lambda: shown(out) == every(source.upto))
     result = handle.stop(drain=True)
     assert result.state == "DRAINED"
-    assert shown(out) == every(source.upto)
+    assert (shown(out), orphans(storage)) == (every(source.upto), [])
     assert ("a", None) not in source.asked, "it is read on from where it was stopped"
 
 

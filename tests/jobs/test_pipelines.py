@@ -18,7 +18,7 @@ from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate, PipelineWorld, held_up, task
-from tests.jobs.kit import FLUSHED, QUICK, committed, has_read, rows, until
+from tests.jobs.kit import FLUSHED, QUICK, committed, has_read, orphans, rows, until
 from tests.jobs.test_storage_stays_bounded import kinds_of_files
 
 NO_INTERVAL = {"checkpoint.interval": "0"}
@@ -60,6 +60,7 @@ def test_a_bounded_pipeline_ends_by_itself_with_one_checkpoint_and_nothing_lost(
     assert manifest.kind == "final"
     assert manifest.in_flight_bytes == 0
     assert set(manifest.transactions) == {"hourly_out", "archive_out", "both_out"}
+    assert orphans(world.storage) == []
 
 
 def chain(world: PipelineWorld, length: int) -> rk.Job:
@@ -89,6 +90,7 @@ def test_a_chain_of_five_sinks_ends_with_one_checkpoint(spark: SparkSession, wor
     for number in range(5):
         assert Counter((row["k"], row["v"]) for row in committed(world.root / f"out{number}")) == expected
     assert len(newest(world.storage, "chain").finished_tasks) == 5
+    assert orphans(world.storage) == [], "the file of a batch without rows is its own"
 
 
 def test_a_task_that_is_sent_nothing_ends_too(spark: SparkSession, world: PipelineWorld) -> None:
@@ -111,6 +113,7 @@ def test_event_time_crosses_channels_while_the_live_stream_goes_on_and_after_a_r
     assert handle.wait(0) is None and not task(handle, "enrich").inputs["live"].ended
     handle.stop()
     assert handle.wait().state == "STOPPED"
+    assert orphans(world.storage) == []
 
     handle = world.job().start(spark, storage=world.storage, config=QUICK)
     # What a task without state knows of the time after a batch, its readers hear with the next one.
@@ -121,6 +124,7 @@ def test_event_time_crosses_channels_while_the_live_stream_goes_on_and_after_a_r
     assert handle.wait().state == "DRAINED"
     world.check()
     assert newest(world.storage).drained
+    assert orphans(world.storage) == []
 
 
 def in_background(act: Callable[[], object]) -> tuple[threading.Thread, list[object]]:

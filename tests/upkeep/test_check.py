@@ -14,6 +14,7 @@ from rekindle.errors import ControlError
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout, read_layout
 from rekindle.storage.codec import encode
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.runs import Identity, Result
 from rekindle.storage.documents.sources import SplitRead
@@ -223,6 +224,23 @@ def test_orphans_are_listed_with_their_sizes_and_removed_alone() -> None:
     remove_orphans(world.store, found)
     assert {entry.path for entry in world.store.walk("")} == before | strangers
     assert check(world.store).every_orphan == []
+
+
+def test_of_a_batch_without_rows_one_attempt_is_its_own_and_of_two_neither_is_needed() -> None:
+    world = Stored(3)
+    folder = layout.subtask(JOB, "t0", 0, 1)
+    batch = world.storage.records(folder)[-1] + 1
+    world.storage.create(layout.batch(folder, batch), BatchRecord(batch=batch, offsets_hash="", run=1))
+    own, other = (f"{layout.segment_folder(folder, batch, name)}/part-0.parquet" for name in ("0bad", "1bad"))
+
+    def found() -> list[str]:
+        sizes = {entry.path: entry.size_bytes for entry in world.store.walk(JOB)}
+        return [one.path for one in orphans_of(world.storage, world.storage.manifests(), sizes) if "bad" in one.path]
+
+    world.store.create(own, b"12345")
+    assert found() == []
+    world.store.create(other, b"12345")
+    assert found() == [path.removesuffix("/part-0.parquet") for path in (own, other)]
 
 
 class Walked(dict[str, int]):

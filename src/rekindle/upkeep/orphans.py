@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
@@ -24,7 +24,7 @@ from rekindle.storage.savepoint import is_own_segment
 from rekindle.upkeep.findings import Orphan
 from rekindle.upkeep.references import Sizes
 
-_ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/[^/]+)/.+")
+_ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/(?P<batch>\d+)-[^/]+)/.+")
 _READ = re.compile(r"(?P<reads>.*/tasks/[^/]+/\d+/\d+/reads/[^/]+)/(?P<attempt>\d+-[^/]+)/.+")
 _ROW = re.compile(r"(?P<marks>.*/marks/[^/]+)/rows/(?P<name>[^/]+)")
 _OF_SPARK = re.compile(r".*/spark/(.*/)?\.[^/]+\.tmp")
@@ -111,18 +111,23 @@ def _checkpoints(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
 
 
 def _outputs(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:
-    """Yield attempts at batches that no record names, and files without rows of those that one does."""
-    attempts: dict[str, set[str]] = defaultdict(set)
+    """Yield attempts at batches that no record names.
+
+    Files without rows, which a record does not name, belong to their batch and go with it. So does the one attempt at a
+    batch that had no rows at all; where there are two, one has failed, and none is needed.
+    """
+    attempts: dict[str, dict[str, int]] = defaultdict(dict)
     for path in sizes:
         if match := _ATTEMPT.fullmatch(path):
-            attempts[match["folder"]].add(f"{match['folder']}/{match['attempt']}")
-    for folder, below in attempts.items():
+            attempts[match["folder"]][match["attempt"]] = int(match["batch"])
+    for folder, batch_of in attempts.items():
         records = [record for batch in storage.records(folder) if (record := storage.record(folder, batch))]
-        named = {f"{folder}/{segment.path}" for record in records for segment in record.segments}
-        used = {path.rpartition("/")[0] for path in named}
-        yield from ((attempt, "no batch record names it") for attempt in sorted(below - used))
-        paths = (path for path in sizes if path.rpartition("/")[0] in used and path not in named)
-        yield from ((path, "no batch record names it") for path in paths)
+        named = {segment.path.rpartition("/")[0] for record in records for segment in record.segments}
+        tries = Counter(batch_of.values())
+        empty = {record.batch for record in records if not record.segments and tries[record.batch] == 1}
+        for attempt, batch in sorted(batch_of.items()):
+            if attempt not in named and batch not in empty:
+                yield f"{folder}/{attempt}", "no batch record names it"
 
 
 def _of_batch_sources(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:

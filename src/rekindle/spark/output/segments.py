@@ -48,7 +48,7 @@ class SegmentWriter:
         self._bytes = self._rows = 0
 
     def write(self, df: DataFrame, batch: int, attempt: str) -> tuple[Segment, ...]:
-        """Write a batch's output; files without rows are left out, and lie there as orphans.
+        """Write a batch's output; files without rows are left out, and go when the batch goes.
 
         Args:
             attempt: a fresh name.
