@@ -122,7 +122,10 @@ class Config:
         "checkpoint.max_concurrent", 1, _positive, "Aligned checkpoints that may be under way at the same time."
     )
     checkpoint_timeout_ms: int = _setting(
-        "checkpoint.timeout", 600_000, duration_ms, "A checkpoint that takes longer is aborted."
+        "checkpoint.timeout",
+        600_000,
+        duration_ms,
+        "A checkpoint that the tasks have not acknowledged by then is aborted.",
     )
     checkpoint_min_pause_ms: int = _setting(
         "checkpoint.min_pause",

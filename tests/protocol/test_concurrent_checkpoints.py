@@ -79,6 +79,16 @@ def test_manifests_are_written_one_after_the_other_each_when_the_one_before_is_c
     assert manifests(world) == [1, 2]
 
 
+def test_one_that_all_have_acknowledged_does_not_expire_while_the_one_before_is_committed() -> None:
+    world = several("mp", checkpoint_timeout_ms=60_000, checkpoint_max_concurrent=2)
+    world.keep.add(c.CommitTransactions)
+    world.hear(*acknowledged(1, A, B), *acknowledged(2, A, B))
+    world.tick(3_600_000)
+    assert (aborted(world), pending(world), world.job.state) == ({}, [1, 2], JobState.RUNNING)
+    world.hear(committed(1))
+    assert manifests(world) == [1, 2]
+
+
 def test_of_several_that_are_ready_the_oldest_manifest_is_written_first() -> None:
     world = several("mmm")
     world.keep.add(WriteManifest)

@@ -9,8 +9,8 @@
          └──────────► failed ◄───────────────┘
 
 A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. In READY it waits
-for an earlier one to be committed. In SEALING it is settled and holds nothing up any more: only the request for its
-savepoint waits. Acknowledgements may come twice, or late.
+for an earlier one to be committed, however long that takes: it does not expire. In SEALING it is settled and holds
+nothing up any more: only the request for its savepoint waits. Acknowledgements may come twice, or late.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class Phase(Enum):
 
 
 _P = Phase
-_GIVEN_UP = "declined, expired, subsumed, a task failed or closed, the job ended"
-
 PHASE_STEPS: dict[tuple[Phase, Phase], str] = {
     (_P.ACKNOWLEDGING, _P.READY): "the last SnapshotTaken",
     (_P.READY, _P.WRITING): "the one before is committed",
@@ -47,8 +45,8 @@ PHASE_STEPS: dict[tuple[Phase, Phase], str] = {
     (_P.COMMITTING, _P.COMPLETE): "TransactionsCommitted",
     (_P.COMMITTING, _P.SEALING): "TransactionsCommitted, a savepoint",
     (_P.SEALING, _P.COMPLETE): "SavepointSealed, SavepointFailed",
-    (_P.ACKNOWLEDGING, _P.FAILED): _GIVEN_UP,
-    (_P.READY, _P.FAILED): _GIVEN_UP,
+    (_P.ACKNOWLEDGING, _P.FAILED): "declined, expired, subsumed, a task failed or closed, the job ended",
+    (_P.READY, _P.FAILED): "subsumed, its union state is not whole, the job ended",
     (_P.WRITING, _P.FAILED): "ManifestFailed",
 }
 """Every legal step of a checkpoint → its cause in words."""

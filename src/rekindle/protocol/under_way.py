@@ -23,9 +23,9 @@ class UnderWay(dict[int, PendingCheckpoint]):
         return next((one.number for one in self.values() if one.phase is Phase.COMMITTING), None)
 
     def expired(self, now_ms: int, limit_ms: int) -> PendingCheckpoint | None:
-        """Return the oldest checkpoint that takes too long and can be given up."""
+        """Return the oldest checkpoint that takes too long to be acknowledged: what is ready waits for us alone."""
         late = (one for one in self.values() if now_ms - one.triggered_ms >= limit_ms)
-        return next((one for one in late if one.phase in GIVEN_UP_IN), None)
+        return next((one for one in late if one.phase is Phase.ACKNOWLEDGING), None)
 
     def late_to_align(self, now_ms: int, limit_ms: int) -> PendingCheckpoint | None:
         """Return the oldest checkpoint if it has aligned for `limit_ms`; None for a savepoint, or a limit of 0."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rekindle.config import Config
 from rekindle.protocol.job import JobMachine
-from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN
+from rekindle.protocol.pending_checkpoint import Phase
 from rekindle.protocol.states import JobState, TaskStatus
 
 BOUND_MS = 15_000
@@ -55,7 +55,7 @@ def _waits(job: JobMachine, config: Config) -> Iterator[Wait]:
     if coordinator.settlement.commits.again_ms is not None:
         yield Wait("a commit", coordinator.settlement.commits.again_ms, config.restart_delay_max_ms)
     for number, pending in coordinator.pending.items():
-        if pending.phase in GIVEN_UP_IN:
+        if pending.phase is Phase.ACKNOWLEDGING:
             yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)
     running = all(state.status is TaskStatus.RUNNING for state in job.tasks.states.values())
     plain = job.state is JobState.RUNNING and job.stopping.stop is None and job.engines.lost is None
