@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.progress.copies import copy_for_lineage
 from rekindle.progress.directory import encode_file_log, last_committed, read_offsets
+from rekindle.storage.folder import Folder
 from rekindle.storage.local import LocalStore
 from tests.plain import queries
 
@@ -68,7 +69,9 @@ class Left:
         copy, store = self.folder / "copy", LocalStore(str(self.folder))
         # Not as it is: files of a state's schema are named by their whole paths.
         batch = last_committed(store, "checkpoint")
-        copy_for_lineage(store, "checkpoint", store, "copy", batch, query_id=str(uuid.uuid4()), inbox_sources={})
+        copy_for_lineage(
+            Folder(store, "checkpoint"), Folder(store, "copy"), batch, query_id=str(uuid.uuid4()), inbox_sources={}
+        )
         queries.put(str(self.folder), *files)
 
         def keep(frame: Any, batch: int) -> None:

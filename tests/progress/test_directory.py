@@ -18,6 +18,7 @@ from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_save
 from rekindle.progress.files import files_needed
 from rekindle.progress.plans import plan_again, put_back
 from rekindle.progress.retention import SourceLogs
+from rekindle.storage.folder import Folder
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound, Store
 
@@ -303,13 +304,15 @@ def test_a_batch_needs_its_newest_snapshot_and_what_follows_it(store: LocalStore
 def test_a_savepoint_holds_the_files_needed_and_counts_their_bytes(store: LocalStore, tmp_path: Path) -> None:
     rocks_directory(store)
     target = LocalStore(str(tmp_path / "elsewhere"))
-    size_bytes = copy_for_savepoint(store, "p", target, "sp/spark", 10)
+    size_bytes = copy_for_savepoint(Folder(store, "p"), Folder(target, "sp/spark"), 10)
     copied = list(target.walk("sp/spark"))
     assert sorted(e.path.removeprefix("sp/spark/") for e in copied) == sorted(files_needed(store, "p", 10))
     assert size_bytes == sum(e.size_bytes for e in copied)
     assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10), "a copy of the copy is the same"
     named = len(target.spark_path("sp/spark")) - len(store.spark_path("q"))
-    assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes - named, "one file names its place"
+    assert copy_for_savepoint(Folder(store, "p"), Folder(store, "q"), 10) == size_bytes - named, (
+        "one file names its place"
+    )
 
 
 class CutFirst(LocalStore):
@@ -326,17 +329,17 @@ class CutFirst(LocalStore):
 def test_a_log_that_is_cut_while_it_is_copied_is_looked_up_again(store: LocalStore, tmp_path: Path) -> None:
     rocks_directory(store)
     target = CutFirst(str(tmp_path / "elsewhere"))
-    copy_for_savepoint(store, "p", target, "sp/spark", 10)
+    copy_for_savepoint(Folder(store, "p"), Folder(target, "sp/spark"), 10)
     assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10)
 
 
 def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: LocalStore) -> None:
     batches(store, 3)
     put(store, {"p/offsets/3": offsets(3)})
-    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 3)) == "PROGRESS_BATCH_MISSING"
+    assert code(lambda: copy_for_savepoint(Folder(store, "p"), Folder(store, "q"), 3)) == "PROGRESS_BATCH_MISSING"
     store.delete_many(["p/offsets/0", "p/commits/0"])  # as Spark does
-    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 1)) == "PROGRESS_BATCH_MISSING"
-    assert copy_for_savepoint(store, "p", store, "q", 2) > 0
+    assert code(lambda: copy_for_savepoint(Folder(store, "p"), Folder(store, "q"), 1)) == "PROGRESS_BATCH_MISSING"
+    assert copy_for_savepoint(Folder(store, "p"), Folder(store, "q"), 2) > 0
 
 
 class Losing(LocalStore):
@@ -351,7 +354,7 @@ class Losing(LocalStore):
 def test_a_needed_file_that_vanishes_fails_the_copy(tmp_path: Path) -> None:
     store = Losing(str(tmp_path / "storage"))
     rocks_directory(store)
-    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 10)) == "OBJECT_CORRUPT"
+    assert code(lambda: copy_for_savepoint(Folder(store, "p"), Folder(store, "q"), 10)) == "OBJECT_CORRUPT"
 
 
 def test_a_new_lineage_starts_its_inboxes_from_empty_and_keeps_other_sources(store: LocalStore) -> None:
@@ -362,7 +365,7 @@ def test_a_new_lineage_starts_its_inboxes_from_empty_and_keeps_other_sources(sto
         {"p/sources/0/12": "v1\n" + entry(12, stamp_ms(12, 0)), "p/sources/1/9": "v1", "p/sources/2/0": "v1"},
     )
     starts = {0: InboxStart("file:///start/a", stamp_ms(0, 4)), 3: InboxStart("file:///start/b", stamp_ms(0, 5))}
-    copy_for_lineage(store, "p", store, "q", 1, query_id=NEW_ID.format(1), inbox_sources=starts)
+    copy_for_lineage(Folder(store, "p"), Folder(store, "q"), 1, query_id=NEW_ID.format(1), inbox_sources=starts)
     assert json.loads(store.read("q/metadata")) == {"id": NEW_ID.format(1)}
     assert pd.read_offsets(store, "q", 0).sources == (None, '{"logOffset":8}', "55", None)
     assert pd.read_offsets(store, "q", 1).sources == ('{"logOffset":0}', '{"logOffset":9}', "55", None)
@@ -373,19 +376,21 @@ def test_a_new_lineage_starts_its_inboxes_from_empty_and_keeps_other_sources(sto
 
 def test_in_a_new_lineage_an_operator_names_the_files_of_its_own_folder(store: LocalStore) -> None:
     rocks_directory(store)
-    copy_for_savepoint(store, "p", store, "sp", 10)
+    copy_for_savepoint(Folder(store, "p"), Folder(store, "sp"), 10)
     assert store.read("sp/state/0/_metadata/v2/0").decode() == operator_metadata(store.spark_path("sp"))
-    copy_for_lineage(store, "sp", store, "q", 10, query_id=NEW_ID.format(1), inbox_sources={})
+    copy_for_lineage(Folder(store, "sp"), Folder(store, "q"), 10, query_id=NEW_ID.format(1), inbox_sources={})
     assert store.read("q/state/0/_metadata/v2/0").decode() == operator_metadata(store.spark_path("q"))
     for damaged in ("v2", "v2\n[]", "v2\n{}"):
         put(store, {"sp/state/0/_metadata/v2/0": damaged})
         assert code(
-            lambda: copy_for_lineage(store, "sp", store, "r", 10, query_id=NEW_ID.format(2), inbox_sources={})
+            lambda: copy_for_lineage(
+                Folder(store, "sp"), Folder(store, "r"), 10, query_id=NEW_ID.format(2), inbox_sources={}
+            )
         ) == ("OBJECT_CORRUPT")
 
 
 def test_a_lineage_before_the_first_batch_is_empty_but_for_its_id(store: LocalStore) -> None:
-    copy_for_lineage(store, "p", store, "q", -1, query_id=NEW_ID.format(1), inbox_sources={})
+    copy_for_lineage(Folder(store, "p"), Folder(store, "q"), -1, query_id=NEW_ID.format(1), inbox_sources={})
     assert [e.path for e in store.walk("q")] == ["q/metadata"]
 
 

@@ -10,6 +10,7 @@ from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_without_
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.renumbering import Numbers, UnknownNumbersError, lines_of_plan, moved
 from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.folder import Folder
 from rekindle.storage.local import LocalStore
 
 OLD = {
@@ -55,13 +56,13 @@ def test_a_copy_for_another_plan_has_the_offsets_and_logs_of_its_sources(tmp_pat
     store.create("old/sources/0/9", b'v1\n{"path":"a","timestamp":1,"batchId":9}')
     store.create("old/sources/2/0", b"v1\n{}")
     lines, inboxes = (2, None, 0), {0: InboxStart(path="file:/carried", time_ms=6)}
-    copy_for_lineage(store, "old", store, "new", 5, query_id="q", inbox_sources=inboxes, lines=lines)
+    copy_for_lineage(Folder(store, "old"), Folder(store, "new"), 5, query_id="q", inbox_sources=inboxes, lines=lines)
     assert read_offsets(store, "new", 5).sources == ('{"t":{"0":3}}', None, '{"logOffset":0}')
     assert read_offsets(store, "new", 4).sources == read_offsets(store, "new", 5).sources
     assert store.read("new/sources/0/0") == b"v1\n{}"
     assert b"file:/carried" in store.read("new/sources/2/0")
     assert sorted(store.names("new/sources")) == ["0", "2"]
 
-    copy_without_state(store, "old", store, "seen", 5, lines)
+    copy_without_state(Folder(store, "old"), Folder(store, "seen"), 5, lines)
     assert read_offsets(store, "seen", 5).sources == ('{"t":{"0":3}}', None, '{"logOffset":9}')
     assert store.names("seen/sources") == []

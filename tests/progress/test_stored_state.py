@@ -11,6 +11,7 @@ import pytest
 from rekindle.errors import RestoreError, StorageError
 from rekindle.progress.copies import copy_for_adoption
 from rekindle.progress.stored_state import StoredTaskState, find_state, stateful_operators
+from rekindle.storage.folder import Folder
 from rekindle.storage.open import open_store
 
 
@@ -148,6 +149,6 @@ def test_the_state_of_a_query_that_is_adopted_is_at_home_in_the_savepoint(query:
     query.put("offsets/0", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n{"logOffset":0}')
     query.commit(0)
     here, there = open_store(str(query.root.parent)), open_store(str(tmp_path / "savepoint"))
-    copy_for_adoption(here, query.root.name, there, "spark", 0, [0], ["0"])
+    copy_for_adoption(Folder(here, query.root.name), Folder(there, "spark"), 0, [0], ["0"])
     adopted = StoredTaskState(store=there, folder="spark", batch=0)
     assert [operator.name for operator in adopted.operators()] == ["tws"]

@@ -16,6 +16,7 @@ from rekindle.progress import directory as pd
 from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.progress.files import files_needed
 from rekindle.progress.retention import SourceLogs
+from rekindle.storage.folder import Folder
 from rekindle.storage.local import LocalStore
 
 FLUSH_MS = 253_402_300_790_000
@@ -238,7 +239,7 @@ def test_a_new_lineage_goes_on_exactly_beside_the_original_through_a_savepoint(s
         original.settle()
     batch = original.batch
     savepoint = LocalStore(str(tmp_path / "savepoint"))
-    assert copy_for_savepoint(original.store, "spark", savepoint, "sp/spark", batch) > 0
+    assert copy_for_savepoint(Folder(original.store, "spark"), Folder(savepoint, "sp/spark"), batch) > 0
     for number in range(3, 6):
         feed(old, number)
         write_rows(loose / f"{number}.parquet", [(hour(0), "loose", 10**number)])
@@ -249,7 +250,8 @@ def test_a_new_lineage_goes_on_exactly_beside_the_original_through_a_savepoint(s
     by_index = {inbox.input_index: inbox for inbox in new}
     starts = {source: by_index[index].start for source, index in enumerate(inputs) if index is not None}
     fork = Task(tmp_path, "fork", query(new), "update")
-    copy_for_lineage(savepoint, "sp/spark", fork.store, "fork", batch, query_id=NEW_ID.format(1), inbox_sources=starts)
+    source, target = Folder(savepoint, "sp/spark"), Folder(fork.store, "fork")
+    copy_for_lineage(source, target, batch, query_id=NEW_ID.format(1), inbox_sources=starts)
     for inbox in new:
         inbox.admit_start()
     fork.start().settle()
@@ -290,10 +292,8 @@ def open_lineage(spark: Any, task: Task, folder: Path, batch: int, upto: int) ->
     inbox = Inbox(folder / f"inbox-{batch}", 1)
     fork = Task(folder, f"spark-{batch}", counts(lambda: inbox.frame(spark)), "update")
     copy_for_lineage(
-        task.store,
-        "spark",
-        fork.store,
-        fork.name,
+        Folder(task.store, "spark"),
+        Folder(fork.store, fork.name),
         batch,
         query_id=NEW_ID.format(batch % 10),
         inbox_sources={0: inbox.start},

@@ -19,6 +19,7 @@ from rekindle.progress.copies import copy_without_rows
 from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.spark.state import state_frame
 from rekindle.state_rewriting import can_rewrite, prepare
+from rekindle.storage.folder import Folder
 from tests.docs.test_docs import ROOT, blocks
 
 pytestmark = [
@@ -80,7 +81,7 @@ class Query:
         (operator,) = kept.operators(0)
         prepared = prepare(self.spark, kept, operator, part, fn, evolve=evolve)
         target = f"{kept.folder}-edited"
-        copy_without_rows(kept.store, kept.folder, kept.store, target, kept.batch, 0)
+        copy_without_rows(Folder(kept.store, kept.folder), Folder(kept.store, target), kept.batch, 0)
         prepared.write(StoredTaskState(store=kept.store, folder=target, batch=kept.batch))
         self.folder += "-edited"
 

@@ -13,7 +13,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, filterfalse
+from itertools import chain
 from typing import NamedTuple
 
 from rekindle.errors import StorageError
@@ -30,7 +30,8 @@ from rekindle.progress.files import (
 from rekindle.progress.later_logs import later_logs
 from rekindle.progress.renumbering import moved, renumbered
 from rekindle.progress.state_schema import all_nullable, is_state_schema
-from rekindle.storage.copying import copy_all, copy_between
+from rekindle.storage.copying import copy_all
+from rekindle.storage.folder import Folder
 from rekindle.storage.port import NotFound, Store
 
 _TRIES = 5
@@ -49,9 +50,7 @@ class InboxStart(NamedTuple):
     lines: tuple[int, ...] = ()
 
 
-def copy_for_savepoint(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int
-) -> int:
+def copy_for_savepoint(source: Folder, target: Folder, batch: int) -> int:
     """Copy all that a query needs to continue after the committed `batch`; return the bytes copied.
 
     The query may continue, and files that only earlier batches need may be deleted meanwhile. The logs of its file
@@ -60,27 +59,23 @@ def copy_for_savepoint(
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
     """
-    paths = files_needed(source_store, source_folder, batch)
+    paths = files_needed(*source, batch)
     size = 0
     for left in reversed(range(_TRIES)):
         logs = [path for path in paths if path.startswith("sources/")]
         try:
-            size = _copy_all(source_store, source_folder, target_store, target_folder, logs)
+            size = _copy_all(source, target, logs)
             break
         except StorageError as error:
             if error.code != "OBJECT_CORRUPT" or not left:
                 raise
-        paths = files_needed(source_store, source_folder, batch)
-    rest = [path for path in paths if not path.startswith("sources/")]
-    size += _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, rest))
-    return size + _move_metadata(source_store, source_folder, target_store, target_folder, rest)
+        paths = files_needed(*source, batch)
+    return size + _copy_all(source, target, [path for path in paths if not path.startswith("sources/")])
 
 
 def copy_without_state(
-    source_store: Store,
-    source_folder: str,
-    target_store: Store,
-    target_folder: str,
+    source: Folder,
+    target: Folder,
     batch: int,
     lines: Sequence[int | None] | None = None,
 ) -> None:
@@ -94,24 +89,20 @@ def copy_without_state(
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
     """
-    _, others = state_folders(source_store, source_folder)
-    below = [path.removeprefix(f"{source_folder}/") for path in of_batch(others, batch)]
+    _, others = state_folders(*source)
+    below = [path.removeprefix(f"{source.path}/") for path in of_batch(others, batch)]
     logs = [f"{log}/{number}" for log in ("offsets", "commits") for number in log_batches(batch)]
     try:
-        _copy_all(source_store, source_folder, target_store, target_folder, logs)
-        _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, below))
-        _move_metadata(source_store, source_folder, target_store, target_folder, below)
+        _copy_all(source, target, [*logs, *below])
     except NotFound as error:
-        raise StorageError("PROGRESS_BATCH_MISSING", folder=source_folder, batch=batch) from error
+        raise StorageError("PROGRESS_BATCH_MISSING", folder=source.path, batch=batch) from error
     for number in log_batches(batch) if lines is not None else ():
-        data = renumbered(read_offsets(source_store, source_folder, number), lines or ()).to_bytes()
-        target_store.replace(f"{target_folder}/offsets/{number}", data)
-    target_store.replace(f"{target_folder}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        data = renumbered(read_offsets(*source, number), lines or ()).to_bytes()
+        target.replace(f"offsets/{number}", data)
+    target.replace("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
-def copy_without_rows(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int, operator: int
-) -> None:
+def copy_without_rows(source: Folder, target: Folder, batch: int, operator: int) -> None:
     """Copy a savepoint's directory with the one stateful `operator`, and without the rows of its state.
 
     `copy_other_state` copies the state of the other operators, which is left out here.
@@ -122,41 +113,23 @@ def copy_without_rows(
     ours = f"state/{operator}/"
     paths = [
         path
-        for path in files_needed(source_store, source_folder, batch)
+        for path in files_needed(*source, batch)
         if not path.startswith("state/") or (path.startswith(ours) and not is_state_data(path))
     ]
-    _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, paths))
-    _move_metadata(source_store, source_folder, target_store, target_folder, paths)
+    _copy_all(source, target, paths)
 
 
-def copy_other_state(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int, operator: int
-) -> None:
+def copy_other_state(source: Folder, target: Folder, batch: int, operator: int) -> None:
     """Copy the state of all operators except one, unchanged."""
     ours = f"state/{operator}/"
-    needed = files_needed(source_store, source_folder, batch)
+    needed = files_needed(*source, batch)
     paths = [path for path in needed if path.startswith("state/") and not path.startswith(ours)]
-    _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, paths))
-    _move_metadata(source_store, source_folder, target_store, target_folder, paths)
-
-
-def _move_metadata(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: Iterable[str]
-) -> int:
-    """Write the operators' metadata among these paths with the paths of the target; return the bytes written."""
-    home, size = target_store.spark_path(target_folder), 0
-    for path in filter(is_operator_metadata, paths):
-        data = at_home(source_store.read(f"{source_folder}/{path}"), path, home)
-        target_store.replace(f"{target_folder}/{path}", data)
-        size += len(data)
-    return size
+    _copy_all(source, target, paths)
 
 
 def copy_for_lineage(
-    source_store: Store,
-    source_folder: str,
-    target_store: Store,
-    target_folder: str,
+    source: Folder,
+    target: Folder,
     batch: int,
     *,
     query_id: str,
@@ -167,8 +140,8 @@ def copy_for_lineage(
     """Make a progress directory whose query continues after the committed `batch` of another; return the bytes written.
 
     Args:
-        source_folder: a progress directory, or one that `copy_for_savepoint` made.
-        target_folder: an empty folder, or the remains of an interrupted call with the same arguments.
+        source: a progress directory, or one that `copy_for_savepoint` made.
+        target: an empty folder, or the remains of an interrupted call with the same arguments.
         batch: -1 for a directory that has not run any batch.
         query_id: a UUID no other query has.
         inbox_sources: number below ``sources/`` of a source that an inbox feeds (`inputs_of_sources`) → the start of
@@ -183,31 +156,21 @@ def copy_for_lineage(
     made = {"metadata": json.dumps({"id": query_id}).encode()}
     copied: list[str] = []
     if batch >= 0:
-        made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources, lines))
+        made |= dict(_at_inbox_starts(*source, batch, inbox_sources, lines))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
-        offsets = read_offsets(source_store, source_folder, batch)
-        later = {} if later_too else later_logs(source_store, source_folder, offsets, inbox_sources.keys())
-        needed = files_needed(source_store, source_folder, batch, later)
+        offsets = read_offsets(*source, batch)
+        later = {} if later_too else later_logs(*source, offsets, inbox_sources.keys())
+        needed = files_needed(*source, batch, later)
         copied = [path for path in needed if not path.startswith(rewritten)]
     size = 0
     for path, data in made.items():
-        for target in [path] if lines is None else moved(path, lines):
-            target_store.replace(f"{target_folder}/{target}", data)
-            size += len(data)
-    size += _move_metadata(source_store, source_folder, target_store, target_folder, copied)
-    pairs = (
-        (f"{source_folder}/{path}", f"{target_folder}/{target}")
-        for path in filterfalse(is_operator_metadata, copied)
-        for target in ([path] if lines is None else moved(path, lines))
-    )
-    return size + copy_all(source_store, target_store, pairs)
+        size += sum(target.replace(name, data) for name in _moved(path, lines))
+    return size + _copy_each(source, target, ((path, name) for path in copied for name in _moved(path, lines)))
 
 
 def copy_for_adoption(
-    source_store: Store,
-    source_folder: str,
-    target_store: Store,
-    target_folder: str,
+    source: Folder,
+    target: Folder,
     batch: int,
     lines: Sequence[int | None],
     folders: Sequence[str],
@@ -223,28 +186,24 @@ def copy_for_adoption(
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
     """
-    paths = files_needed(source_store, source_folder, batch)
-    size = _move_metadata(source_store, source_folder, target_store, target_folder, paths)
-    for path in filterfalse(is_operator_metadata, paths):
+    paths = files_needed(*source, batch)
+    pairs = []
+    for path in paths:
         top, _, below = path.partition("/")
-        targets = [] if top == "offsets" else [path]
+        names = [] if top == "offsets" else [path]
         if top == "sources":
             folder, _, name = below.partition("/")
-            ours = [source for source, line in enumerate(lines) if line is not None and folders[line] == folder]
-            targets = [f"sources/{source}/{name}" for source in ours]
-        for target in targets:
-            size += copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{target}")
-        if is_state_schema(path):
-            before = source_store.read(f"{source_folder}/{path}")
-            data = all_nullable(before)
-            target_store.replace(f"{target_folder}/{path}", data)
-            size += len(data) - len(before)
+            ours = [number for number, line in enumerate(lines) if line is not None and folders[line] == folder]
+            names = [f"sources/{number}/{name}" for number in ours]
+        pairs += [(path, name) for name in names]
+    size = _copy_each(source, target, pairs)
+    for path in filter(is_state_schema, paths):
+        before = source.read(path)
+        size += target.replace(path, all_nullable(before)) - len(before)
     for number in log_batches(batch):
-        offsets = read_offsets(source_store, source_folder, number)
+        offsets = read_offsets(*source, number)
         ends = tuple(None if line is None else offsets.sources[line] for line in lines)
-        data = replace(offsets, sources=ends, names=()).to_bytes()
-        target_store.replace(f"{target_folder}/offsets/{number}", data)
-        size += len(data)
+        size += target.replace(f"offsets/{number}", replace(offsets, sources=ends, names=()).to_bytes())
     return size
 
 
@@ -270,11 +229,24 @@ def _at_inbox_starts(
             yield f"sources/{source}/0", encode_file_log([entry])
 
 
-def _copy_all(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: Iterable[str]
-) -> int:
-    pairs = ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in paths)
-    return copy_all(source_store, target_store, pairs)
+def _moved(path: str, lines: Sequence[int | None] | None) -> Sequence[str]:
+    return [path] if lines is None else moved(path, lines)
+
+
+def _copy_all(source: Folder, target: Folder, paths: Iterable[str]) -> int:
+    return _copy_each(source, target, ((path, path) for path in paths))
+
+
+def _copy_each(source: Folder, target: Folder, pairs: Iterable[tuple[str, str]]) -> int:
+    """Copy files from name to name, and the operators' metadata with the paths of the target; return the bytes."""
+    home = target.store.spark_path(target.path)
+    as_they_are, size = list[tuple[str, str]](), 0
+    for name, copy in pairs:
+        if is_operator_metadata(name):
+            size += target.replace(copy, at_home(source.read(name), name, home))
+        else:
+            as_they_are.append((source.at(name), target.at(copy)))
+    return size + copy_all(source.store, target.store, as_they_are)
 
 
 def replace_log(store: Store, source: str, target: str) -> None:

@@ -16,6 +16,7 @@ from rekindle.progress.copies import copy_for_savepoint, copy_other_state, copy_
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.storage import layout
 from rekindle.storage.copying import copy_all
+from rekindle.storage.folder import Folder
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
@@ -63,10 +64,11 @@ def _copy(
         ]
         copy_all(origin.store, store, ((path, into + path.removeprefix(origin.folder)) for path in others))
         for folder, (subtask, batch) in queries.items():
-            target = layout.spark_progress_dir(layout.savepoint_subtask(into, subtask.task, subtask.subtask))
+            source, below = Folder(origin.store, folder), layout.savepoint_subtask(into, subtask.task, subtask.subtask)
+            target = Folder(store, layout.spark_progress_dir(below))
             if subtask == task:
-                copy_without_rows(origin.store, folder, store, target, batch, operator)
-                write(store, target)
-                copy_other_state(origin.store, folder, store, target, batch, operator)
+                copy_without_rows(source, target, batch, operator)
+                write(*target)
+                copy_other_state(source, target, batch, operator)
             elif batch >= 0 and origin.store.exists(folder):
-                copy_for_savepoint(origin.store, folder, store, target, batch)
+                copy_for_savepoint(source, target, batch)

@@ -15,6 +15,7 @@ from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.control import Answer
+from rekindle.storage.folder import Folder
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
@@ -40,8 +41,8 @@ def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = N
     def copy(task: SubtaskId, snapshot: SubtaskSnapshot, target: str) -> int:
         if snapshot.batch < 0:
             return 0
-        source = layout.spark_progress_dir(origin.subtask(task))
-        return copy_for_savepoint(storage.store, source, store, layout.spark_progress_dir(target), snapshot.batch)
+        source = Folder(storage.store, layout.spark_progress_dir(origin.subtask(task)))
+        return copy_for_savepoint(source, Folder(store, layout.spark_progress_dir(target)), snapshot.batch)
 
     with origin.read_whole():
         path, _ = write_savepoint(storage, manifest, store, copy, origin.check_is_there)

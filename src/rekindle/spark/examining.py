@@ -55,6 +55,7 @@ from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.folder import Folder
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -184,7 +185,7 @@ class _Bench:
             there = layout.spark_progress_dir(left.folder)
             batch = last_committed(left.store, there)
             if batch >= 0:
-                copy_without_state(left.store, there, store, progress_dir, batch, lines)
+                copy_without_state(Folder(left.store, there), Folder(store, progress_dir), batch, lines)
                 plant(store, progress_dir, read_offsets(store, progress_dir, batch).batch_watermark_ms)
                 continues = True
         session = frame.sparkSession

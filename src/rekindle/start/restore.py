@@ -32,6 +32,7 @@ from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.folder import Folder
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.origin import Origin
 from rekindle.storage.savepoint import copy_source
@@ -215,10 +216,8 @@ def _open_query(
     }
     query_id = str(uuid.uuid4())
     copy_for_lineage(
-        origin.store,
-        old_dir,
-        storage.store,
-        progress_dir,
+        Folder(origin.store, old_dir),
+        Folder(storage.store, progress_dir),
         batch,
         query_id=query_id,
         inbox_sources=inboxes,

@@ -39,6 +39,7 @@ from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.folder import Folder
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
@@ -138,9 +139,8 @@ def adopt(
     path = f"{layout.SAVEPOINTS}/{storage.job}-adopted-{secrets.token_hex(4)}"
     into = layout.spark_progress_dir(layout.savepoint_subtask(path, uid, 0))
     batch = directory.standing.batch
-    size = copy_for_adoption(
-        directory.store, directory.folder, storage.store, into, batch, lines=lines, folders=directory.sources
-    )
+    source, target = Folder(directory.store, directory.folder), Folder(storage.store, into)
+    size = copy_for_adoption(source, target, batch, lines, directory.sources)
     directory.refuse_running(spark)
     snapshot = SubtaskSnapshot(
         batch=batch,

@@ -37,6 +37,7 @@ from rekindle.spark.query.polling import STREAM_MS
 from rekindle.spark.query.query import Query
 from rekindle.spark.query.rows_read import RowsRead
 from rekindle.storage.copying import copy_between
+from rekindle.storage.folder import Folder
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
@@ -248,10 +249,8 @@ def _copy(directory: PlainDirectory, store: LocalStore) -> None:
     batch, unfinished = directory.standing
     source, folder = directory.store, directory.folder
     copy_for_lineage(
-        source,
-        folder,
-        store,
-        _COPY,
+        Folder(source, folder),
+        Folder(store, _COPY),
         batch,
         query_id=str(uuid.uuid4()),
         inbox_sources={},

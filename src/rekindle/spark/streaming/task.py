@@ -35,6 +35,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.status import TaskStatusDocument
+from rekindle.storage.folder import Folder
 from rekindle.storage.port import Store
 
 
@@ -273,8 +274,8 @@ class SparkTask:
         """See `StreamRunner`."""
         if snapshot.batch < 0:
             return 0
-        target = layout.spark_progress_dir(folder)
-        return copy_for_savepoint(self._storage.store, self._progress_dir, store, target, snapshot.batch)
+        source = Folder(self._storage.store, self._progress_dir)
+        return copy_for_savepoint(source, Folder(store, layout.spark_progress_dir(folder)), snapshot.batch)
 
     def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
         """See `TaskRunner`."""
