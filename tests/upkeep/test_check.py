@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import threading
 from collections.abc import Callable, ItemsView, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,14 @@ from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.runs import Identity, Result
 from rekindle.storage.documents.sources import SplitRead
 from rekindle.storage.forwarding import ForwardingStore
+from rekindle.storage.job_documents import place
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
+from rekindle.upkeep.findings import Findings
+from rekindle.upkeep.opened import open_all
 from rekindle.upkeep.orphans import orphans_of
 from tests.cli.kit import beat, start
 from tests.simulation.lives import live
@@ -241,6 +245,34 @@ def test_of_a_batch_without_rows_one_attempt_is_its_own_and_of_two_neither_is_ne
     assert found() == []
     world.store.create(other, b"12345")
     assert found() == [path.removesuffix("/part-0.parquet") for path in (own, other)]
+
+
+class Together(MemoryStore):
+    """The first two reads wait for each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.met = 2, threading.Barrier(2)
+
+    def read(self, path: str) -> bytes:
+        """See `Store`."""
+        self.left -= 1
+        if self.left >= 0:
+            self.met.wait(60)
+        return super().read(path)
+
+
+def test_documents_are_opened_several_at_a_time_and_their_faults_keep_their_order() -> None:
+    world, store = Stored(3), Together()
+    for entry in world.store.walk(JOB):
+        store.create(entry.path, world.store.read(entry.path))
+    records = paths(world, r".*/batches/\d+\.json")
+    for path in records:
+        store.replace(path, b"{")
+
+    found = Findings(JOB)
+    open_all(store, (entry.path for entry in store.walk(JOB)), found)
+    assert [fault.path for fault in found.faults] == [place(store, path) for path in records]
 
 
 class Walked(dict[str, int]):

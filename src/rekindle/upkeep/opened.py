@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import manifest_at
+from rekindle.storage.copying import side_by_side
 from rekindle.storage.documents.batch import BatchRecord, Drain, End, OutputSchema, PreludeDocument
 from rekindle.storage.documents.checkpoint import Committed, Rewound
 from rekindle.storage.documents.control import Answer, Request
@@ -80,9 +81,17 @@ def kind_of(path: str) -> str:
 
 
 def open_all(store: Store, paths: Iterable[str], found: Findings) -> None:
-    """Open each document among `paths`; those that cannot be read are faults. What is gone by now is left out."""
-    for path in paths:
-        opener = OPENERS.get(kind_of(path))
-        if opener is not None:
-            with found.noting(path):
-                opener(store, path)
+    """Open each document among `paths`, several at a time; those that cannot be read are faults, in the order of these.
+
+    What is gone by now is left out.
+    """
+    openers = {path: opener for path in paths if (opener := OPENERS.get(kind_of(path))) is not None}
+    seen: dict[str, Findings] = {}
+
+    def look(path: str) -> None:
+        seen[path] = Findings(path)
+        with seen[path].noting(path):
+            openers[path](store, path)
+
+    side_by_side(look, openers)
+    found.faults += (fault for path in openers for fault in seen[path].faults if fault not in found.faults)
