@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import StorageError
-from rekindle.storage.open import check_kept, open_store
+from rekindle.storage.open import check_kept, open_store, parent_of
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,9 @@ def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
         ("memory:///x", "memory"),
         ("file://host/x", "file"),
         ("file:state", "file"),
+        ("dbfs:/mnt/state", "dbfs"),
+        ("s3:/bucket/state", "s3"),
+        ("hdfs:/state", "hdfs"),
     ],
 )
 def test_another_scheme_is_refused_by_name_and_shows_no_secret(uri: str, scheme: str) -> None:
@@ -52,6 +55,20 @@ def test_another_scheme_is_refused_by_name_and_shows_no_secret(uri: str, scheme:
     assert caught.value.code == "STORAGE_SCHEME_UNSUPPORTED"
     assert caught.value.parameters == {"scheme": scheme}
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "above", "name"),
+    [("/state/a:/b", "/state/a:", "b"), ("/state", "/", "state"), ("/", "/", ""), ("hdfs://node:8020/a/b", None, "b")],
+)
+def test_a_place_lies_in_another_under_its_name(place: str, above: str | None, name: str) -> None:
+    store, found = parent_of(open_store(place))
+    assert (store.location, found) == (above or "hdfs://node:8020/a", name)
+
+
+def test_a_bucket_lies_in_no_other_place() -> None:
+    bucket = open_store("s3://bucket")
+    assert parent_of(bucket) == (bucket, "")
 
 
 def test_opening_makes_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rekindle.cli.deleting import WITHOUT_ASKING, confirm
 from rekindle.errors import StorageError
 from rekindle.runtime.elapsed import system_clock
 from rekindle.storage import layout
-from rekindle.storage.open import open_store
+from rekindle.storage.open import open_store, parent_of
 from rekindle.storage.place import DEFAULT, VARIABLE
 from rekindle.upkeep.check import Checked, check_place, refuse_change, remove_orphans
 from rekindle.upkeep.findings import Findings, Orphan
@@ -53,8 +53,7 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
       3  everything is complete, and there are orphans
     """
     store = open_store(path)
-    parent, _, name = store.location.rstrip("/").rpartition("/")
-    above = open_store(parent or "/")
+    above, name = parent_of(store)
     if job is None and name and above.exists(layout.identity(name)):  # PATH is the folder of a job
         store, job = above, name
     checked = check_place(store, above, name, job, waits=repair)

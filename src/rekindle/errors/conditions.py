@@ -529,8 +529,11 @@ CONDITIONS: dict[str, Condition] = {
             "Give storage= (or REKINDLE_STORAGE) and each file sink an address, or a path that all machines share.",
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
-            "Storage of the kind {scheme!r} is not supported.",
-            "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://. See: rekindle docs object-storage",
+            "There is no storage for addresses of this kind: {scheme}.",
+            (
+                "Use a local or mounted path, or an address that begins with file:///, s3://, abfss://, gs:// or "
+                "hdfs://. See: rekindle docs object-storage"
+            ),
         ),
         STORAGE_LIBRARY_MISSING=(
             "The storage {uri} needs the library {library}, which is not installed.",

@@ -18,7 +18,8 @@ from rekindle.storage.port import Store
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.DOTALL)
 _S3 = re.compile("^s3a://")
-_SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
+_SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)|[A-Za-z][A-Za-z0-9+.-]+(?=:/)")
+"""With one slash, too: ``dbfs:/state`` and a mistyped ``s3:/bucket`` are no folders of this machine."""
 
 
 def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> Store:
@@ -45,6 +46,12 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
         return HdfsStore(*found)
     scheme = _SCHEME.match(uri)
     raise StorageError("STORAGE_SCHEME_UNSUPPORTED", scheme=scheme[0] if scheme else uri)
+
+
+def parent_of(store: Store) -> tuple[Store, str]:
+    """Return the folder that a place is in, and its name there; of a bucket or a root itself, that place and ""."""
+    parent, _, name = store.location.rstrip("/").rpartition("/")
+    return (store, "") if parent.endswith(":/") else (open_store(parent or "/"), name)
 
 
 def check_kept(address: str) -> None:
