@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -136,6 +137,36 @@ def test_a_session_that_was_stopped_is_reported(jvm: Jvm) -> None:
     assert heard.wait(LONG_S)
 
     assert told == ["its SparkContext was stopped"]
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """So many files are open that the next one has a number that `select` does not take."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2_048, most), most))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    yield
+    for file in files:
+        os.close(file)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+def test_a_process_with_more_than_a_thousand_open_files_sees_that_a_jvm_lives_and_that_it_ends(
+    many_files: None, jvm: Jvm
+) -> None:
+    asked = threading.Semaphore(0)
+    jvm.answer = lambda: bool(asked.release())
+    _, told, heard = watched(jvm, ours=True, pauses=LifelinePauses(look_s=0.01, exit_s=10))
+    link, _ = jvm.server.accept()
+    for _ in range(20):
+        assert asked.acquire(timeout=LONG_S)
+    assert told == []
+
+    jvm.process.kill()
+    link.close()
+
+    assert heard.wait(LONG_S)
+    assert len(told) == 1 and "was ended by SIGKILL" in told[0]
 
 
 def test_functions_forget_a_dead_jvm_and_no_other_thread_is_disturbed() -> None:

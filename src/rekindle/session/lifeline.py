@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import select
 import signal
 import socket
 import subprocess
@@ -117,8 +116,7 @@ class SparkLifeline:
         answered_ms = elapsed.now_ms()
         with link:
             while not self._closed.is_set():
-                readable, _, _ = select.select([link], [], [], self._pauses.look_s)
-                if readable:
+                if _ends_within(link, self._pauses.look_s):
                     return self._last_words()
                 now_ms = elapsed.now_ms()
                 if answers != self._answers:
@@ -127,7 +125,7 @@ class SparkLifeline:
                     return self._end_hanging()
                 if self._stopped:
                     # A JVM that ends stops its SparkContext first: what it died of says more.
-                    ended, _, _ = select.select([link], [], [], self._pauses.exit_s)
+                    ended = _ends_within(link, self._pauses.exit_s)
                     return self._last_words() if ended else "its SparkContext was stopped"
                 if self._registration.lost:
                     return "the master of its cluster does not know it any more, and gives it no executors"
@@ -168,6 +166,18 @@ class SparkLifeline:
             hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
             return f"its JVM (process {self._process.pid}) was ended by {signal.Signals(-code).name}{hint}"
         return f"its JVM (process {self._process.pid}) ended with code {code}"
+
+
+def _ends_within(link: socket.socket, wait_s: float) -> bool:
+    """Return whether the connection ends within this time. Not by `select`, which takes only low file descriptors."""
+    link.settimeout(wait_s)
+    try:
+        link.recv(1)  # nothing is ever sent
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _tell_no_one(reason: str) -> None:
