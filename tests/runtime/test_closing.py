@@ -197,7 +197,7 @@ def test_a_close_that_raises_is_logged_and_fails_nothing(
     with caplog.at_level(logging.WARNING, "rekindle"):
         assert world.run(**NEVER).state == "FINISHED"
     assert broken.calls == calls["second"].count("close") == (2 if how == "restart" else 1)
-    assert "Sink out could not be closed: broken on order" in caplog.text
+    assert "Sink out could not be closed: RuntimeError: broken on order" in caplog.text
     assert world.all_committed()
 
 

@@ -278,6 +278,25 @@ def test_failures_in_a_row_end_the_job_and_a_later_run_goes_on(world: World, cap
     assert world.all_committed()
 
 
+class SpeechlessError(Exception):
+    """An error of a user's class that fails to say what it is."""
+
+    def __str__(self) -> str:
+        raise KeyError("reason")
+
+
+@pytest.mark.parametrize("where", ["start", "finish", "commit"])
+def test_an_error_that_cannot_say_what_it_is_fails_a_task_like_any_other(world: World, where: str) -> None:
+    world.rows.available = 20
+    breaks = world.sinks["out"].before if where == "commit" else world.before
+    breaks[where] = Faulty(1000, SpeechlessError())
+
+    result = world.run(**NEVER, **{"restart.attempts": "1"})
+
+    assert result.state == "FAILED"
+    assert result.error is not None and result.error["message"].endswith("SpeechlessError")
+
+
 def test_a_failure_that_repeating_cannot_mend_ends_the_job_at_once_under_its_own_name(world: World) -> None:
     world.rows.available = 20
     starts = world.before["start"] = Faulty(1000, InputError("PATH_MISSING", source="numbers", path="/nowhere"))

@@ -215,6 +215,14 @@ def test_the_words_of_a_users_error_do_not_rename_it(words: str) -> None:
     assert brief(OSError(words)) == f"OSError: {words}"
 
 
+def test_an_error_that_cannot_say_what_it_is_has_the_name_of_its_class() -> None:
+    class SpeechlessError(Exception):
+        def __str__(self) -> str:
+            raise KeyError("reason")
+
+    assert brief(SpeechlessError()) == "SpeechlessError"
+
+
 def test_a_file_that_is_no_sources_is_left_in_sparks_words() -> None:
     gone = Java("java.io.FileNotFoundException", "File /data/prices/1 does not exist")
     error = reading(gone, path="file:///data/prices/1")

@@ -97,7 +97,7 @@ def _shown(value: Any) -> Any:
         return {name: _shown(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_shown(one) for one in value]
-    return hide(storable(value if isinstance(value, str) else str(value)))
+    return hide(storable(value))
 
 
 class DefinitionError(RekindleError):
@@ -154,14 +154,21 @@ class ProtocolError(RekindleError):
     kind = "protocol"
 
 
-def storable(text: str) -> str:
-    """Return a text as it can be stored: UTF-8 has no half of a surrogate pair, and foreign texts may have one."""
+def storable(value: object) -> str:
+    """Return the text of a value as it can be stored; empty if a user's class fails to make it.
+
+    UTF-8 has no half of a surrogate pair, and foreign texts may have one.
+    """
+    try:
+        text = str(value)
+    except Exception:
+        return ""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def one_line(error: BaseException) -> str:
     """Return any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
-    words = next((line.strip() for line in storable(str(error)).splitlines() if line.strip()), "")
+    words = next((line.strip() for line in storable(error).splitlines() if line.strip()), "")
     if isinstance(error, RekindleError):
         return words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

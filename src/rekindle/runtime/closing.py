@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
+from rekindle.errors import one_line
 from rekindle.runtime.pauses import USUAL
 from rekindle.sinks import TwoPhaseSink
 
@@ -40,4 +41,4 @@ def _close(uid: str, sink: TwoPhaseSink) -> None:
     try:
         sink.close()
     except (Exception, SystemExit) as error:
-        _LOG.warning("Sink %s could not be closed: %s", uid, error)
+        _LOG.warning("Sink %s could not be closed: %s", uid, one_line(error))

@@ -18,7 +18,7 @@ def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Eve
         took_ms = checkpointing.commit(command.permit)
     except BaseException as error:  # a sink's code may call sys.exit(): the thread that commits must not end silently
         permanent = isinstance(error, RekindleError) and error.permanent
-        return e.CommitFailed(checkpoint=number, detail=storable(str(error)), permanent=permanent, error=known(error))
+        return e.CommitFailed(checkpoint=number, detail=storable(error), permanent=permanent, error=known(error))
     return e.TransactionsCommitted(checkpoint=number, sink_commit_ms=tuple(took_ms.items()))
 
 
@@ -37,5 +37,5 @@ def seal(checkpointing: Checkpointing, command: c.SealSavepoint, is_over: Callab
     try:
         path, size_bytes = checkpointing.seal(command.checkpoint, command.directory, look)
     except Exception as error:
-        return e.SavepointFailed(checkpoint=command.checkpoint, detail=storable(str(error)))
+        return e.SavepointFailed(checkpoint=command.checkpoint, detail=storable(error))
     return e.SavepointSealed(checkpoint=command.checkpoint, path=path, size_bytes=size_bytes)

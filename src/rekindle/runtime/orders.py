@@ -191,7 +191,7 @@ def _close(runner: TaskRunner) -> None:
     try:
         runner.close()
     except (Exception, SystemExit) as error:
-        _LOG.warning("A task could not be closed: %s", error)
+        _LOG.warning("A task could not be closed: %s", one_line(error))
 
 
 def _close_all(runners: Sequence[TaskRunner]) -> None:

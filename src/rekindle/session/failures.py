@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 
-from rekindle.errors import InputError, RekindleError, RestoreError, StorageError, one_line
+from rekindle.errors import InputError, RekindleError, RestoreError, StorageError, one_line, storable
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
 from rekindle.session.servers import of_driver, of_kafka
@@ -286,7 +286,7 @@ def brief(error: BaseException) -> str:
 
 def _brief_text(error: BaseException) -> str:
     """Return the same for an exception that stands for none of the JVM's."""
-    text = str(error)
+    text = storable(error)
     if raised := _RAISED.findall(text):
         return _MODULE.sub("", raised[-1])[:_LENGTH]
     conditions = _CONDITION.findall(text) if hasattr(error, "getErrorClass") else []
