@@ -13,6 +13,7 @@ from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.control import ControlFolder
 from rekindle.storage import layout
+from rekindle.storage.bell import ring
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_storage import JobStorage
@@ -194,6 +195,52 @@ def test_a_look_at_the_control_folder_is_one_listing() -> None:
         assert found is not None and [one.id for one in found.requests] == [request.id]
         folder.clean(number)
     assert store.listed == [layout.control(JOB)] * 4
+
+
+class ClosedStore(MemoryStore):
+    """A store in which some requests cannot be read."""
+
+    def __init__(self, *closed: str, pace: int = 1) -> None:
+        super().__init__()
+        self.closed = {layout.request(JOB, one) for one in closed}
+        self._pace = pace
+
+    @property
+    def pace(self) -> int:
+        return self._pace
+
+    def read(self, path: str) -> bytes:
+        if path in self.closed:
+            raise StorageError("STORAGE_UNAVAILABLE", uri=self.location, reason=f"Permission denied ({path})")
+        return super().read(path)
+
+
+def test_a_request_that_cannot_be_read_holds_up_no_other_and_is_refused_in_the_end() -> None:
+    store = ClosedStore("a", "b")
+    folder = ControlFolder(JobStorage(store, JOB))
+    for number, one in enumerate("abc"):
+        request = Request(id=one, run=1, verb="stop", created_ms=number)
+        store.create(layout.request(JOB, one), encode(request))
+
+    found = folder.look(0)
+    assert [one.id for one in found.requests] == ["c"] and not found.unreadable
+    store.closed.discard(layout.request(JOB, "b"))
+    assert [one.id for one in folder.look(29).requests] == ["b"]
+    found = folder.look(30)
+    assert found.requests == () and [*found.unreadable] == ["a"]
+    assert not folder.look(31).unreadable, "it was heard"
+
+
+def test_a_request_that_cannot_be_read_in_a_bucket_is_tried_again_without_another_ring() -> None:
+    store = ClosedStore("a", pace=10)
+    folder = ControlFolder(JobStorage(store, JOB))
+    store.create(layout.request(JOB, "a"), encode(Request(id="a", run=1, verb="stop", created_ms=0)))
+    ring(store, JOB, "a")
+
+    assert folder.rung() and folder.look(0).requests == ()
+    store.closed.clear()
+    assert folder.rung() and [one.id for one in folder.look(1).requests] == ["a"]
+    assert not folder.rung()
 
 
 class Clock:

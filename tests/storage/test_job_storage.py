@@ -398,17 +398,22 @@ def test_requests_that_cannot_be_read_are_set_apart_and_can_be_answered(
     assert storage.control().unreadable == {}
 
 
-def test_a_storage_that_cannot_be_read_is_not_taken_for_a_damaged_request(
+def test_a_request_that_cannot_be_read_is_not_taken_for_a_damaged_one_and_hides_no_other(
     storage: JobStorage, store: MemoryStore
 ) -> None:
-    storage.create(layout.request("job", "a"), make_request("a"))
+    for one in ("a", "b"):
+        storage.create(layout.request("job", one), make_request(one))
 
     def unavailable(path: str) -> bytes:
-        raise StorageError("STORAGE_UNAVAILABLE", uri=store.location, reason=path)
+        if path == layout.request("job", "a"):
+            raise StorageError("STORAGE_UNAVAILABLE", uri=store.location, reason=path)
+        return MemoryStore.read(store, path)
 
     store.read = unavailable  # type: ignore[method-assign]
-    with pytest.raises(StorageError):
-        storage.control()
+    found = storage.control()
+    assert [request.id for request in found.requests] == ["b"]
+    assert not found.unreadable
+    assert {one: error.code for one, error in found.refused.items()} == {"a": "STORAGE_UNAVAILABLE"}
 
 
 # -- jobs and forgetting ----------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ CROWDED_S, CROWD = 60.0, 100
 UNRUNG_S = 300.0
 """The time after which the folder is read even if the bell was not rung, in seconds."""
 
+REFUSED_S = 30.0
+"""Seconds for which the reading of a request is tried again: only the user who wrote it may be able to read it."""
+
 FORGOTTEN_AT_A_TIME = 100
 """The number of answers deleted at one look, on a store of pace 1 (`Store.pace`): the loop must not be held up."""
 
@@ -37,6 +40,8 @@ class ControlFolder:
         self._heard: set[str] = set()
         #: answered request → time at which this driver first saw the answer, in that order
         self._answered_s: dict[str, float] = {}
+        #: request that cannot be read → time at which this driver first saw that
+        self._refused_s: dict[str, float] = {}
         #: content of the bell when it was read last; the next attribute: its content before the last look
         self._bell: bytes | None = None
         self._bell_before: bytes | None = None
@@ -54,9 +59,16 @@ class ControlFolder:
         return now_s - self._looked_s >= UNRUNG_S
 
     def look(self, now_s: float) -> Control:
-        """Return the requests that were not heard before. Read the bell first (`rung`), since a client rings last."""
+        """Return the requests that were not heard before. Read the bell first (`rung`), since a client rings last.
+
+        A request that cannot be read for long is one of the unreadable ones.
+        """
         found = self._storage.control(self._heard)
-        self._bell_before, self._looked_s = self._bell, now_s
+        self._refused_s = {one: self._refused_s.get(one, now_s) for one in found.refused}
+        late = {one: found.refused[one] for one, since_s in self._refused_s.items() if now_s - since_s >= REFUSED_S}
+        found = found._replace(unreadable={**found.unreadable, **late})
+        if late.keys() == found.refused.keys():  # else the next look is soon, also without a ring
+            self._bell_before, self._looked_s = self._bell, now_s
         self._heard &= found.asked
         self._heard.update(found.unreadable, (request.id for request in found.requests))
         self._answered_s = {

@@ -13,6 +13,7 @@ from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_documents import JobDocuments
 
 _REQUEST = re.compile(r"(.+)\.request\.json")
+_UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
 _ANSWER = re.compile(r"(.+)\.answer\.json")
 
 
@@ -23,6 +24,8 @@ class Control(NamedTuple):
     requests: tuple[Request, ...]
     #: those that are damaged or of a newer version: id → why. They too deserve an answer.
     unreadable: Mapping[str, StorageError]
+    #: those that the storage does not give out now, or not to this user: id → why
+    refused: Mapping[str, StorageError]
     #: ids of all requests, and of all that have an answer
     asked: AbstractSet[str]
     answered: AbstractSet[str]
@@ -38,9 +41,11 @@ class ControlDocuments(JobDocuments):
         answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
         found = {request_id: self._request(request_id) for request_id in sorted(asked - answered - {*heard})}
         requests = (request for request in found.values() if isinstance(request, Request))
+        errors = {one: error for one, error in found.items() if isinstance(error, StorageError)}
         return Control(
             requests=tuple(sorted(requests, key=lambda request: (request.created_ms, request.id))),
-            unreadable={one: error for one, error in found.items() if isinstance(error, StorageError)},
+            unreadable={one: error for one, error in errors.items() if error.code in _UNREADABLE},
+            refused={one: error for one, error in errors.items() if error.code not in _UNREADABLE},
             asked=frozenset(asked),
             answered=frozenset(answered),
         )
@@ -73,7 +78,5 @@ class ControlDocuments(JobDocuments):
             if request and request.id != request_id:
                 raise StorageError("OBJECT_CORRUPT", path=path, reason=f"it calls itself {request.id!r}")
         except StorageError as error:
-            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
-                raise
             return error
         return request
