@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from rekindle.runtime.worker import Worker
+from rekindle.runtime.worker import Worker, join_all
 
 
 def test_orders_are_carried_out_one_after_the_other_in_the_order_given() -> None:
@@ -26,6 +26,26 @@ def test_closing_waits_for_nothing_and_what_was_ordered_before_is_still_done() -
     assert not over.is_set()
     gate.set()
     assert over.wait(10)
+
+
+class Hanging:
+    """A thread that does not end."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def join(self, wait_s: float) -> None:
+        self.waits.append(wait_s)
+        threading.Event().wait(wait_s)
+
+
+def test_several_that_hang_are_waited_for_together() -> None:
+    threads = [Hanging() for _ in range(10)]
+
+    join_all(threads, 0.05)
+
+    waits = [wait_s for thread in threads for wait_s in thread.waits]
+    assert len(waits) == 10 and sum(waits[1:]) < waits[0]
 
 
 def test_a_process_ends_while_an_order_hangs() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from rekindle.errors import one_line
 from rekindle.runtime.pauses import USUAL
+from rekindle.runtime.worker import join_all
 from rekindle.sinks import TwoPhaseSink
 
 _LOG = logging.getLogger(__name__)
@@ -29,11 +30,9 @@ def close_sinks(sinks: Mapping[str, TwoPhaseSink], close_s: float = USUAL.close_
     }
     for thread in threads.values():
         thread.start()
-    wait_s = close_s
+    join_all(threads.values(), close_s)
     for uid, thread in threads.items():
-        thread.join(wait_s)
         if thread.is_alive():
-            wait_s = 0  # the others have had as long
             _LOG.warning("Sink %s is still closing after %g s; the job does not wait for it", uid, close_s)
 
 

@@ -19,7 +19,7 @@ from rekindle.protocol import events as e
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.trying import tried
-from rekindle.runtime.worker import Worker
+from rekindle.runtime.worker import Worker, join_all
 
 _LOG = logging.getLogger(__name__)
 
@@ -176,9 +176,10 @@ class TaskOrders:
         self._sinks.submit(partial(_close_all, list(self._runners.values())))
 
     def end(self, wait_s: float) -> None:
-        """End the threads of the tasks; wait for each at most `wait_s` seconds."""
+        """End the threads of the tasks; wait for all of them together at most `wait_s` seconds."""
         for worker in self._workers.values():
-            worker.close(wait_s)
+            worker.close()
+        join_all(self._workers.values(), wait_s)
 
 
 def known(error: BaseException) -> tuple[str, dict[str, object]] | None:

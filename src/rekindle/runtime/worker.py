@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 
 class Worker:
@@ -49,11 +51,28 @@ class Worker:
     def close(self, wait_s: float = 0) -> None:
         """End the thread after its queued orders; wait for that at most `wait_s` seconds."""
         self._orders.put(None)
+        self.join(wait_s)
+
+    def join(self, wait_s: float) -> None:
+        """Wait at most `wait_s` seconds until its thread has ended."""
         self._thread.join(wait_s)
 
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:
             order()
+
+
+class _Joined(Protocol):
+    """A thread, or a worker."""
+
+    def join(self, wait_s: float, /) -> None: ...
+
+
+def join_all(threads: Iterable[_Joined], wait_s: float) -> None:
+    """Wait until these have ended; for all of them together at most `wait_s` seconds."""
+    until_s = time.monotonic() + wait_s
+    for thread in threads:
+        thread.join(max(until_s - time.monotonic(), 0))
 
 
 def _taken(turn: queue.SimpleQueue[None]) -> bool:
