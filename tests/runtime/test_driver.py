@@ -15,6 +15,7 @@ import pytest
 from rekindle.errors import ControlError, InputError, JobError, RekindleError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
+from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
@@ -498,6 +499,29 @@ def test_a_cancel_that_cannot_be_recorded_ends_the_driver_rather_than_be_forgott
 
     with pytest.raises(StorageError, match="STORAGE_FULL"):
         ended(handle)
+
+
+def test_a_start_that_the_storage_refuses_leaves_no_thread(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    handle.stop()
+    ended(handle)
+    until(lambda: not any(thread.name in ("sinks", "savepoints") for thread in threading.enumerate()))
+
+    class Away(ForwardingStore):
+        """A storage that is away when the driver is made, after the claim."""
+
+        def read(self, path: str) -> bytes:
+            if path == layout.identity(JOB) and world.context is not None and world.context.run.run == 2:
+                raise StorageError("STORAGE_UNAVAILABLE", uri=self.location, reason=path)
+            return super().read(path)
+
+    world.store = Away(world.store)  # type: ignore[assignment]
+    with pytest.raises(StorageError):
+        world.driver(**NEVER)
+
+    assert not any(thread.name in ("sinks", "savepoints") for thread in threading.enumerate())
 
 
 def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World) -> None:

@@ -71,11 +71,11 @@ class Driver:
         self._engine = engine
         self._elapsed = run.elapsed
         self._standing = RunStanding(run)
-        self._sinks = Worker("sinks")
-        self._savepoints = Worker("savepoints")
+        # Before the threads, which no one would end: it reads the storage, which may refuse that.
+        self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock, run.graph)
+        self._sinks, self._savepoints = Worker("sinks"), Worker("savepoints")
         self._orders = TaskOrders(run, runners, self._sinks, lambda: self._exited)
         self._retention = Retention(run.storage, run.run, runners)
-        self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock, run.graph)
         self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
         #: time of the last event of the job
