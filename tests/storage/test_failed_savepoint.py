@@ -10,6 +10,21 @@ from rekindle.storage.savepoint import deleted_if_it_fails
 from rekindle.testing.memory_store import MemoryStore
 
 
+@pytest.mark.parametrize("error", [ConnectionError, KeyboardInterrupt])
+def test_a_savepoint_that_fails_or_is_interrupted_leaves_nothing(error: type[BaseException]) -> None:
+    store = MemoryStore()
+
+    def make() -> None:
+        with deleted_if_it_fails(store, "bids-000000003-0a1b2c"):
+            store.create("bids-000000003-0a1b2c/state", b"rows")
+            raise error
+
+    with pytest.raises(error):
+        make()
+
+    assert [*store.walk("")] == []
+
+
 def test_what_cannot_be_deleted_is_no_savepoint_any_more() -> None:
     class Stuck(MemoryStore):
         def delete_tree(self, folder: str) -> None:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
-from rekindle.errors import RekindleError
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_savepoint, copy_other_state, copy_without_rows
 from rekindle.runtime.checkpointing import snapshots_of
@@ -21,6 +19,7 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
+from rekindle.storage.savepoint import deleted_if_it_fails
 
 
 def rewritten(
@@ -36,15 +35,11 @@ def rewritten(
     """
     manifest, store = origin.manifest, open_store(directory)
     into = f"{manifest.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
-    try:
+    with deleted_if_it_fails(store, into):
         _copy(origin, store, into, task, operator, write)
         size = sum(entry.size_bytes for entry in store.walk(into))
         sealed = replace(manifest, size_bytes=size)
         JobStorage(store, manifest.job).create(layout.manifest(into), sealed)
-    except BaseException:
-        with suppress(RekindleError):
-            store.delete_tree(into)
-        raise
     return f"{store.location.rstrip('/')}/{into}"
 
 

@@ -21,13 +21,13 @@ from rekindle.storage.port import Store
 
 @contextmanager
 def deleted_if_it_fails(store: Store, folder: str) -> Iterator[None]:
-    """Delete the new folder of a savepoint, if possible, where making it fails inside: it would keep the room.
+    """Delete a new savepoint's folder, if possible, where making it fails or is interrupted: it would keep the room.
 
     The manifest goes first: its creation may have failed in the answer alone, and what lacks a part is no savepoint.
     """
     try:
         yield
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         with suppress(RekindleError):
             store.delete(layout.manifest(folder))
             store.delete_tree(folder)
