@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from rekindle.errors import StorageError
+from rekindle.errors import ControlError, StorageError
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
@@ -190,6 +191,26 @@ def test_a_job_that_was_deleted_and_made_again_is_another(world: World) -> None:
     assert identity is not None
     assert (before.counts.completed, after.counts.completed) == (40, 5)
     assert [row.id for row in after.history] == [5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("asked", ["all jobs", "that job"])
+def test_nothing_is_remembered_of_a_job_that_was_deleted(world: World, asked: str) -> None:
+    world.healthy("gone")
+    world.healthy("job")
+    monitor, clocks = _watch(world)
+    read = [monitor.job("gone"), monitor.line("gone"), monitor.checkpoints.newest("gone"), monitor.job("job")]
+    forget_job(world.jobs["gone"].storage, 0)
+    clocks.pass_(60_000)
+
+    if asked == "all jobs":
+        monitor.overview()
+    else:
+        with pytest.raises(ControlError):
+            monitor.job("gone")
+
+    gc.collect()
+    remembered = [any(isinstance(one, tuple) for one in gc.get_referrers(answer)) for answer in read]
+    assert remembered[:2] == [False, False] and remembered[3]
 
 
 def test_what_a_dead_driver_left_in_progress_has_failed(world: World) -> None:

@@ -48,7 +48,7 @@ class Watch:
         storage = self._documents(name)
         identity = storage.identity()
         if identity is None:
-            self._facts.pop(name, None)
+            self._forget({name} & self._facts.keys())
             raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
         facts = self._facts[name] = self._of(storage, identity.id)
         return facts
@@ -124,8 +124,15 @@ class Watch:
 
     def forget_all_but(self, names: Collection[str]) -> None:
         """Forget all jobs except these: the others are gone."""
-        for gone in self._facts.keys() - set(names):
-            self._facts.pop(gone, None)
+        self._forget(self._facts.keys() - set(names))
+
+    def _forget(self, gone: Collection[str]) -> None:
+        """Forget jobs, and the answers about them."""
+        for name in gone:
+            self._facts.pop(name, None)
+        for key in list(self._answers) if gone else ():
+            if key[1:] and key[1] in gone:
+                self._answers.pop(key, None)
 
     def second_look_ms(self) -> int:
         """Return how long to wait before `look_again_where_in_doubt`: 0 unless a heartbeat that was read looks old.
