@@ -209,14 +209,18 @@ def _this_user() -> str:
 
 
 class _Watch:
-    """A watch on a job: it reads the state at intervals, twice if one look is not enough (`liveness.is_alive`)."""
+    """A watch on a job: it reads the state at intervals, twice if one look is not enough (`liveness.is_alive`).
+
+    The time between the two is counted by the looks in between, so that a pause of this process, or of the storage, is
+    no silence of the driver (`second_look.gives_a_sign`).
+    """
 
     def __init__(self, storage: RunDocuments, look_s: float) -> None:
         self._storage = storage
         self._look_s = look_s
-        #: the sign of life to compare with; the next attribute: time at which it was read
+        #: the sign of life to compare with; the next attribute: looks since it was read
         self._earlier: Run | Status | None = storage.driver()
-        self._earlier_s = time.monotonic()
+        self._looks = 0
         self._looked_s = float("-inf")
         self._state = RUNNING
 
@@ -225,9 +229,10 @@ class _Watch:
         if now_s - self._looked_s < self._look_s:
             return self._state
         self._looked_s = now_s
-        if now_s - self._earlier_s < silence_ms(self._storage.store) / 1_000:
+        if self._looks * self._look_s < silence_ms(self._storage.store) / 1_000:
             self._state = self._storage.state()
+            self._looks += 1
         else:
             self._state = self._storage.state(self._earlier)
-            self._earlier, self._earlier_s = self._storage.driver(), now_s
+            self._earlier, self._looks = self._storage.driver(), 0
         return self._state
