@@ -232,6 +232,13 @@ CONDITIONS: dict[str, Condition] = {
             "Spark refuses the plan of task {task!r}: {reason}",
             "Change the task's function or its output_mode; no batch of this plan was run.",
         ),
+        ROWS_BEFORE_WATERMARK=(
+            "The processor of task {task!r} emits a row that is before the watermark, which Spark refuses: {reason}",
+            (
+                "Let it emit no time before the watermark. If timers set other timers, a flush fires these when all "
+                "time has passed: leave out eventTimeColumnName, and let another task read the rows (event_time=)."
+            ),
+        ),
         TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Fix the task's function; nothing was run."),
         SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Fix the source; nothing was run."),
         SOURCE_NOT_STREAMING=(

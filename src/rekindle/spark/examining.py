@@ -48,7 +48,7 @@ from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
-from rekindle.spark.query.refused import query_refused, refusal
+from rekindle.spark.query.refused import misuse, query_refused, refusal
 from rekindle.spark.streaming.orders import Orders
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
@@ -210,7 +210,7 @@ class _Bench:
         except PySparkException as error:
             if planned.is_set():
                 return
-            known = refusal(task.uid, error) or translate(error, lambda _: None)
+            known = refusal(task.uid, error) or misuse(task.uid, error) or translate(error, lambda _: None)
             raise known or JobError("QUERY_DIED", task=task.uid, reason=brief(error)) from error
         finally:
             # One that begins was only to be accepted: what its sources have is not looked at.

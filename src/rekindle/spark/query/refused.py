@@ -1,13 +1,15 @@
-"""Plans that Spark refuses: as a query starts, or only as it plans the first batch, which each attempt would repeat.
+"""Plans that Spark refuses: as a query starts, or only as it plans or runs a batch, which each attempt would repeat.
 
 What a batch dies of may be of its data, of a server, or of a user's files, and may be gone at the next attempt. So a
 death counts as a refusal only where Spark's planner itself has raised Spark's own AnalysisException, or says that it
 does not support something, with no reason below it: a connector's is of a class of its own, and what a catalog has
-failed with is kept as the cause.
+failed with is kept as the cause. What Spark says of the variables of a transformWithState is of the code, and so is
+what it says of the event times that one emits.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,10 +18,26 @@ from rekindle.errors import DefinitionError
 from rekindle.session.failures import brief, chain
 from rekindle.spark.output.unwritable import ANALYSIS
 
-_REFUSALS = (*ANALYSIS, "org.apache.spark.SparkUnsupportedOperationException")
+_REFUSALS = (
+    *ANALYSIS,
+    "org.apache.spark.SparkUnsupportedOperationException",
+    # Of a key or a variable of transformWithState, whose schemas Spark makes with Avro.
+    "org.apache.avro.SchemaParseException",
+    "org.apache.spark.sql.avro.IncompatibleSchemaException",
+)
 _PLANNER = "org.apache.spark.sql.execution.QueryExecution$"
 _PLANNING = ("createSparkPlan", "prepareForExecution")
 """Methods of the planner below which nothing is read: the strategies, and the rules for a batch's plan."""
+
+_OF_VARIABLES = re.compile(
+    r"STATEFUL_PROCESSOR_(?:DUPLICATE_STATE_VARIABLE_DEFINED|INCORRECT_TIME_MODE_TO_ASSIGN_TTL"
+    r"|TTL_DURATION_MUST_BE_POSITIVE)|STATE_STORE_CANNOT_\w+_COLUMN_FAMILY_WITH_\w+"
+    r"|TRANSFORM_WITH_STATE_SCHEMA_MUST_BE_NULLABLE"
+)
+"""Spark's names for variables of a transformWithState that no query can have."""
+
+_TOO_EARLY = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
+_CONDITION = re.compile(r"\[([A-Z][A-Z_]+)\]")
 
 
 def query_refused(task: str, error: BaseException) -> DefinitionError:
@@ -39,6 +57,18 @@ def refusal(task: str, error: BaseException | None) -> DefinitionError | None:
     refused = query_refused(task, error)
     refused.__cause__ = error  # for its trace
     return refused
+
+
+def misuse(task: str, error: BaseException) -> DefinitionError | None:
+    """Return the error of a processor with variables, or event times, that Spark refuses in each attempt; else None."""
+    found: set[str] = set()
+    for link in chain(error):
+        found.add(link.condition)
+        if link.is_of_python:  # Spark's word on a variable comes to the worker as text
+            found.update(_CONDITION.findall(link.message))
+    if _TOO_EARLY in found:
+        return DefinitionError("ROWS_BEFORE_WATERMARK", task=task, reason=brief(error))
+    return query_refused(task, error) if any(map(_OF_VARIABLES.fullmatch, found)) else None
 
 
 def _was_planning(java: Any) -> bool:

@@ -10,6 +10,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.session.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.query.refused import misuse
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.storage.documents.batch import BatchRecord
 
@@ -32,7 +33,8 @@ class Blame:
     def failed(self, reason: BaseException | None) -> e.TaskFailed:
         """Return what the driver is to hear."""
         self._note(reason)
-        return task_failed(self.subtask, reason, self._source_of)
+        known = None if reason is None else misuse(self.subtask.task, reason)
+        return task_failed(self.subtask, known or reason, self._source_of)
 
     def _note(self, reason: BaseException | None) -> None:
         if self._protocol.flush_from is None:
@@ -64,7 +66,7 @@ class Blame:
             self._note(reason)
             if isinstance(reason, RekindleError):
                 raise
-            known = translate(reason, self._source_of)
+            known = misuse(self.subtask.task, reason) or translate(reason, self._source_of)
             raise known or JobError("QUERY_DIED", task=self.subtask.task, reason=brief(reason)) from error
 
     def _source_of(self, path: str) -> str | None:
