@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from tests.jobs.kit import QUICK, World, committed, rows
+from tests.jobs.test_processors import number, processor
 
 pytestmark = pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="Spark has collations since 4.0")
 
@@ -66,3 +67,26 @@ def test_a_key_with_a_collation_is_refused_at_once(spark: SparkSession, world: W
 
     assert result.state == "FAILED" and result.error is not None
     assert result.error["code"] == "QUERY_REFUSED" and "Binary inequality" in result.error["message"]
+
+
+@pytest.mark.since("4.1")
+def test_groups_of_a_processor_by_a_collation_are_refused_where_equals_differ(
+    spark: SparkSession, world: World
+) -> None:
+    def code(collation: str) -> str | None:
+        job = rk.Job(collation.lower())
+        history = job.source("history", world.files(), event_time="ts")
+
+        @job.task(history, uid="seen")
+        def seen(frame: Any) -> Any:
+            keyed = frame.select("ts", F.collate("k", collation).alias("k")).groupBy("k")
+            return keyed.transformWithState(processor(number), "k string", "append", "eventTime")
+
+        job.sink("out", seen, rk.sinks.Parquet(world.root / collation))
+        try:
+            return job.start(spark, storage=world.storage, config=QUICK).wait().state
+        except rk.RekindleError as error:
+            return error.code
+
+    world.add_history(rows(0, 3, "aAb"))
+    assert [code(name) for name in ("UTF8_LCASE", "UNICODE", "UTF8_BINARY")] == [*2 * ["GROUPS_COLLATED"], "FINISHED"]

@@ -194,6 +194,13 @@ CONDITIONS: dict[str, Condition] = {
                 "column; or run the job with mode='batch', where all sources end."
             ),
         ),
+        GROUPS_COLLATED=(
+            (
+                "Task {task!r} groups by {column!r} for a transformWithState, which is {type}: Spark keeps a state for "
+                "each spelling, and loses it where the state is written again."
+            ),
+            "Group by one spelling: F.collate(F.lower('{column}'), 'UTF8_BINARY').",
+        ),
         TOTALS_NEVER_END=(
             (
                 "Task {task!r} makes totals over all of {column!r} (cube, rollup or grouping sets): no watermark ends "
