@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from tests.jobs.kit import World, committed, rows
+from tests.jobs.test_processors import processor
 
 
 def groups(keyed: Any) -> Any:
@@ -37,10 +38,22 @@ def timers(keyed: Any) -> Any:
     return keyed.transformWithStateInPandas(Waiting(), "k string", "Append", "ProcessingTime")
 
 
-@pytest.mark.parametrize("waiting", [groups, pytest.param(timers, marks=pytest.mark.since("4.0"))])
-def test_what_waits_for_a_timer_of_processing_time_is_in_the_notes(
-    spark: SparkSession, world: World, waiting: Any
-) -> None:
+def expiring(keyed: Any) -> Any:
+    made = processor(
+        lambda handle: handle.getListState("seen", "n long", 3_600_000), seen=lambda of: of.seen.put([(1,)])
+    )
+    return keyed.transformWithState(made, "k string", "Append", "ProcessingTime")
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        groups,
+        pytest.param(timers, marks=pytest.mark.since("4.0")),
+        pytest.param(expiring, marks=pytest.mark.since("4.1")),
+    ],
+)
+def test_what_waits_for_processing_time_is_in_the_notes(spark: SparkSession, world: World, waiting: Any) -> None:
     world.add_history(rows(0, 9, "abc"))
     job = rk.Job("waiting")
     history = job.source("history", world.files())
@@ -49,5 +62,5 @@ def test_what_waits_for_a_timer_of_processing_time_is_in_the_notes(
     result = job.start(spark, storage=world.storage, config={"state.partitions": "1"}).wait()
 
     assert result.state == "FINISHED" and committed(world.out) == []
-    note = "work: 3 rows stay in its state (timers of processing time do not fire at the end)"
+    note = "work: 3 rows stay in its state (at the end no timer of processing time fires, and no value expires)"
     assert result.notes == (note,)

@@ -19,7 +19,11 @@ MINUTE_MS = 60_000
 Frame = Any
 
 
-def processor(make: Callable[[Any], Any], fired: Callable[[Any, Any, int], Any] | None = None) -> Any:
+def processor(
+    make: Callable[[Any], Any],
+    fired: Callable[[Any, Any, int], Any] | None = None,
+    seen: Callable[[Any], None] = lambda of: None,
+) -> Any:
     """A processor with one variable; each key's first row sets a timer, if there is something to do when it fires."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -28,6 +32,7 @@ def processor(make: Callable[[Any], Any], fired: Callable[[Any, Any, int], Any] 
             self.handle, self.seen = handle, make(handle)
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            seen(self)
             if fired is not None and not list(self.handle.listTimers()):
                 self.handle.registerTimer(round(START.timestamp() * 1000) + 10 * MINUTE_MS)
             return iter(())

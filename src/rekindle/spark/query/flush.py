@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rekindle.progress.directory import last_committed, last_planned, plant, read_offsets
+from rekindle.progress.stored_state import stateful_operators
 from rekindle.storage.port import Store
 
 END_OF_TIME_MS = 253_402_300_790_000
@@ -33,7 +34,7 @@ _PROCESSOR = re.compile("transformWithState")
 """Those of them that keep their timers apart from their state."""
 
 _INTERNAL = "rocksdbNumInternalColFamiliesKeys"
-"""The figure that counts timers: each is kept by its group and by its time."""
+"""The figure that counts timers: each is kept by its group and by its time. It counts indexes of variables, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Flushed:
     complete: bool
     #: rows that windows, sessions and joins still hold: an event time that is null, say, never ends
     left: int = 0
-    #: rows of users' own operators that may wait for something: groups, or timers where these are more
+    #: rows of users' own operators that may wait for something: groups, or timers where these are known to be more
     waiting: int = 0
 
 
@@ -82,7 +83,8 @@ def flush(
         empty, changed = _state_after(rows_out, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
         if empty or (not changed if users_own else watermark_ms >= BEYOND_TIME_MS):
-            return Flushed(done + 1, complete=True, left=_held(operators), waiting=_waiting(operators))
+            only_timers = not _has_indexes(store, progress_dir, batch)
+            return Flushed(done + 1, complete=True, left=_held(operators), waiting=_waiting(operators, only_timers))
         if not users_own:
             aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
@@ -92,13 +94,23 @@ def _held(operators: Any) -> int:
     return sum(int(each["numRowsTotal"]) for each in operators if each["operatorName"] in _HOLDING)
 
 
-def _waiting(operators: Any) -> int:
-    """Return how many rows may wait for a timer: groups with time-outs, and processors that still have timers."""
+def _has_indexes(store: Store, progress_dir: str, batch: int) -> bool:
+    """Return True if Spark keeps indexes of a processor's variables: of lists, and of values that expire."""
+    operators = stateful_operators(store, progress_dir, batch)
+    return any(one.expires or one.kind == "ListState" for each in operators for one in each.variables.values())
+
+
+def _waiting(operators: Any, only_timers: bool) -> int:
+    """Return how many rows may wait for a timer, or to expire.
+
+    Args:
+        only_timers: nothing else is counted with timers; where that is not so, how many there are is not known.
+    """
     found = 0
     for each in operators:
         groups, timers = int(each["numRowsTotal"]), int(each.get("customMetrics", {}).get(_INTERNAL, 0)) // 2
         if _USERS_OWN.search(each["operatorName"]) and (timers or not _PROCESSOR.search(each["operatorName"])):
-            found += max(groups, timers)
+            found += max(groups, timers) if only_timers else groups
     return found
 
 

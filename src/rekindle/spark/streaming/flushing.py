@@ -118,9 +118,8 @@ def _on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
     if flushed.left and task.output_mode == "append":
         notes += [f"{task.uid}: {flushed.left} rows stay in its state forever (no event time, or no time bound)"]
     if flushed.waiting:
-        notes += [
-            f"{task.uid}: {flushed.waiting} rows stay in its state (timers of processing time do not fire at the end)"
-        ]
+        why = "at the end no timer of processing time fires, and no value expires"
+        notes += [f"{task.uid}: {flushed.waiting} rows stay in its state ({why})"]
     if not flushed.complete:
         notes += [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]
     return notes
