@@ -12,13 +12,14 @@ from rekindle.graph.queries import RULES, Aspect, Operator, QueryDescription, qu
 
 HOUR = "3600000000"
 KEYED = Operator(kind="deduplication", says={"COLUMNS": "a, b"})
+GROUPED = Operator(kind="groups", says={"GROUPS": "k", "FIELDS": "n bigint, m bigint"})
 JOINED = Operator(kind="join", says={"JOIN": "inner", "CONDITION": "(a = b)"})
 LATE = Operator(kind="watermark", says={"DELAY": "4 seconds of ts"})
 QUERY = QueryDescription(
     spark="4.3",
     aggregates=((HOUR,), ("10 minutes",)),
     computed=(("by window", "by k", "sum(v)", "max(w)"),),
-    operators=(LATE, KEYED, JOINED, LATE),
+    operators=(LATE, KEYED, GROUPED, JOINED, LATE),
 )
 
 
@@ -40,7 +41,7 @@ def test_a_query_that_is_as_it_was_has_no_changes_and_one_that_cannot_be_compare
     assert found(computed=(("by window", "by k", "sum(v)"),)) == [], "more or fewer: Spark sees that"
     assert found(operators=()) == [], "more or fewer: Spark sees that"
     later = Operator(kind="join", says={**JOINED.says, "SOMETHING": "of a later version"})
-    assert found(operators=(LATE, KEYED, later, LATE)) == []
+    assert found(operators=(LATE, KEYED, GROUPED, later, LATE)) == []
     assert query_changes("t", replace(QUERY, operators=()), QUERY) == [], "an older version wrote none"
 
 
@@ -68,6 +69,12 @@ def test_other_operators_are_compared_with_those_of_their_kind() -> None:
     assert found(operators=(LATE, replace(LATE, says={"DELAY": "9 seconds of ts"}))) == [
         (Aspect.DELAY, "4 seconds of ts", "9 seconds of ts")
     ]
+    named, moved = "n bigint, o bigint", "m bigint, n bigint"
+    before = GROUPED.says["FIELDS"]
+    assert found(operators=swapped(GROUPED, FIELDS=named)) == [(Aspect.FIELDS, before, named)]
+    assert found(operators=swapped(GROUPED, FIELDS=moved)) == [(Aspect.FIELD_PLACES, before, moved)]
+    older = replace(QUERY, operators=(replace(GROUPED, says={"GROUPS": "k"}),))
+    assert query_changes("t", older, QUERY) == [], "an older version said nothing of the fields"
     assert found(operators=swapped(JOINED, LIMIT="5")) == [(Aspect.LIMIT, "none", "5")]
 
 

@@ -199,7 +199,7 @@ def test_groups_with_state_are_compared_while_the_job_runs(spark: SparkSession, 
     def grouped(state: str, key: str = "k") -> rk.Job:
         def keep(group: Any, frames: Any, kept: Any) -> Any:
             count = sum(len(frame) for frame in frames)
-            kept.update((count, "")[: state.count(" ")])
+            kept.update((count, 0)[: state.count(" ")])
             yield pd.DataFrame({"k": [group[0]], "n": [count]})
 
         def query(live: Any) -> Any:
@@ -212,14 +212,18 @@ def test_groups_with_state_are_compared_while_the_job_runs(spark: SparkSession, 
         return made
 
     world.add_live(rows(0, 9))
-    handle = grouped("n long").start(spark, storage=world.storage, config=QUICK)
+    handle = grouped("n long, m long").start(spark, storage=world.storage, config=QUICK)
     until(lambda: has_read(handle, 1))
-    said = grouped("n long").check(spark, storage=world.storage)
+    said = grouped("n long, m long").check(spark, storage=world.storage)
     assert said.running == 1 and not said.refused and of(said, "kept").query == ()
     said = grouped("n long, m string").check(spark, storage=world.storage)
     assert code(of(said, "kept")) == "STATE_SCHEMA_INCOMPATIBLE"
-    (named,) = of(grouped("n long", "j").check(spark, storage=world.storage), "kept").query
+    (named,) = of(grouped("n long, m long", "j").check(spark, storage=world.storage), "kept").query
     assert (named.what, named.before, named.now) == ("the keys of groups with state of their own", "k", "j")
+    (named,) = of(grouped("n long, o long").check(spark, storage=world.storage), "kept").query
+    assert (named.before, named.now) == ("n bigint, m bigint", "n bigint, o bigint")
+    said = grouped("m long, n long").check(spark, storage=world.storage)
+    assert code(of(said, "kept")) == "STATE_AGGREGATES_CHANGED"
     handle.stop()
     result = handle.wait()
     assert result is not None and result.state == "STOPPED"

@@ -60,6 +60,8 @@ class Aspect(Enum):
     CONDITION = "the condition of a join, or its time range"
     DELAY = "the delay of a watermark, or its column"
     GROUPS = "the keys of groups with state of their own"
+    FIELDS = "the fields of a state of groups (applyInPandasWithState)"
+    FIELD_PLACES = "the same fields of a state of groups, in another order"
     TIMES = "the time mode or time-out of groups with state of their own"
     LIMIT = "the number of rows of a limit"
     OUTPUT_MODE = "the output mode"
@@ -93,6 +95,10 @@ RULES: dict[Aspect, QueryRule] = {
         then="it applies from the next batch on; the watermark never goes back, and what was late stays dropped"
     ),
     Aspect.GROUPS: QueryRule(then="new rows find the groups that the old keys have made"),
+    Aspect.FIELDS: QueryRule(then="values are found by their place: the first field has what the first one had"),
+    Aspect.FIELD_PLACES: QueryRule(
+        then="values of one field would be taken for those of another", code="STATE_AGGREGATES_CHANGED"
+    ),
     Aspect.TIMES: QueryRule(then="existing timers and time-outs were set under the old mode"),
     Aspect.LIMIT: QueryRule(then="rows that were counted stay counted"),
     Aspect.OUTPUT_MODE: QueryRule(then="sinks get rows of another kind from the next batch on"),
@@ -178,12 +184,16 @@ def _operators(before: Sequence[Operator], now: Sequence[Operator]) -> _Found:
         for was, is_now in zip(old, new, strict=False):
             for name in (*was, *(name for name in is_now if name not in was)):
                 one, other = was.get(name, "none"), is_now.get(name, "none")
-                # A later version may say more.
-                if one != other and name in Aspect.__members__:
+                # A later version may say more; one before this said nothing of the fields, which are never none.
+                unknown = name not in Aspect.__members__ or (name == Aspect.FIELDS.name and name not in was)
+                if one != other and not unknown:
                     yield _of(Aspect[name], one, other), one, other
 
 
 def _of(found: Aspect, before: str, now: str) -> Aspect:
-    if found is Aspect.COLUMNS and sorted(before.split(", ")) == sorted(now.split(", ")):
-        return Aspect.PLACES
-    return found
+    moved = _MOVED.get(found)
+    return moved if moved is not None and sorted(before.split(", ")) == sorted(now.split(", ")) else found
+
+
+_MOVED = {Aspect.COLUMNS: Aspect.PLACES, Aspect.FIELDS: Aspect.FIELD_PLACES}
+"""The aspect if the same columns, or fields, come in another order."""

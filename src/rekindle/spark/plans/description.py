@@ -135,7 +135,8 @@ def _watermark(node: Any) -> _Says:
 
 
 def _groups(node: Any) -> _Says:
-    said = {Aspect.GROUPS: _keys(node), Aspect.TIMES: _asked(node, "timeMode") or _asked(node, "timeout")}
+    times = _asked(node, "timeMode") or _asked(node, "timeout")
+    said = {Aspect.GROUPS: _keys(node), Aspect.FIELDS: _fields(node), Aspect.TIMES: times}
     return {key: str(text) for key, text in said.items() if text is not None}
 
 
@@ -149,6 +150,13 @@ def _keys(node: Any) -> str | None:
         return None
     output = node.children().apply(0).output()
     return ", ".join(output.apply(index).sql() for index in range(count))
+
+
+def _fields(node: Any) -> str | None:
+    """Return the fields of the state of an applyInPandasWithState; a transformWithState has variables, seen later."""
+    kind = _asked(node, "stateType")
+    fields = () if kind is None else kind.fields()
+    return ", ".join(f"{field.name()} {field.dataType().catalogString()}" for field in fields) or None
 
 
 def _asked(node: Any, method: str) -> Any:
