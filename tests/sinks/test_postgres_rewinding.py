@@ -105,10 +105,10 @@ def test_rows_of_others_stay_and_no_two_sinks_share_a_column(shop: Database) -> 
 
 
 def test_names_are_quoted_and_a_unique_index_over_some_rows_is_free_again(shop: Database) -> None:
-    quoted = '"odd ""schema"."t.%%s"'
-    shop.query(f"""CREATE SCHEMA "odd ""schema"; CREATE TABLE {quoted} (n int, text text, "check""point 100%%" int8);
+    quoted = '"100%% ""schema"."t.%%s"'
+    shop.query(f"""CREATE SCHEMA "100%% ""schema"; CREATE TABLE {quoted} (n int, text text, "check""point 100%%" int8);
         CREATE UNIQUE INDEX ON {quoted} (n) WHERE text = 'out'""")
-    sink = shop.sink(('odd "schema', "t.%s"), checkpoint_column=COLUMN)
+    sink = shop.sink(('100% "schema', "t.%s"), checkpoint_column=COLUMN)
     commits = shop.committed(sink, 7)
     sink.rewind(6, commits)
     sink.commit(sink.prepare(PlainFrame([(7, "out")]), batch_of(8)), permit(8))

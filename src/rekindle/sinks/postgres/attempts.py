@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
+from rekindle.sinks.postgres.database import Connection, TableName
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,6 @@ class PostgresAttempts:
     def staging(self, name: str) -> TableName:
         """Return the table of the rows that an attempt stages."""
         return self.table.beside(f"rekindle_{hashlib.sha256(name.encode()).hexdigest()[:24]}")
-
-    @property
-    def commits(self) -> sql.Identifier:
-        """The table of the names of what was committed."""
-        return self.table.beside(COMMITS).quoted
 
     def prepared(self, connection: Connection) -> set[str]:
         """Return the names of this sink's prepared transactions."""
@@ -50,7 +45,9 @@ class PostgresAttempts:
 
     def committed(self, connection: Connection, names: Sequence[str]) -> set[str]:
         """Return those of these names that are committed."""
-        found = connection.execute(sql.SQL("SELECT name FROM {} WHERE name = ANY(%s)").format(self.commits), (names,))
+        found = connection.execute(
+            sql.SQL("SELECT name FROM {} WHERE name = ANY(%s)").format(self.table.commits), (names,)
+        )
         return {name for (name,) in found}
 
     def discard(self, connection: Connection, name: str, keep: Collection[str], *, staged: bool = False) -> None:

@@ -18,7 +18,7 @@ from psycopg import sql
 from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, lock
 from rekindle.sinks.postgres.columns import Column
-from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
+from rekindle.sinks.postgres.database import Connection, TableName
 from rekindle.sinks.two_phase import Committable
 
 TYPE = "bigint"
@@ -58,9 +58,8 @@ class CheckpointColumn:
         Raises:
             ValueError: it is another's, or has values that this sink has not written.
         """
-        commits = self.table.beside(COMMITS).quoted
         noted = sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING true")
-        if connection.execute(noted.format(commits), (self._note, self.owner)).fetchone() is None:
+        if connection.execute(noted.format(self.table.commits), (self._note, self.owner)).fetchone() is None:
             owner = self.noted_owner(connection)
             if owner != self.owner:
                 raise ValueError(f"its column {self.name!r} belongs to {owner}: choose another checkpoint_column")
@@ -76,7 +75,7 @@ class CheckpointColumn:
 
     def noted_owner(self, connection: Connection) -> str | None:
         """Return the owner that is noted for the column; None where none is."""
-        asked = sql.SQL("SELECT owner FROM {} WHERE name = %s").format(self.table.beside(COMMITS).quoted)
+        asked = sql.SQL("SELECT owner FROM {} WHERE name = %s").format(self.table.commits)
         found = connection.execute(asked, (self._note,)).fetchone()
         return None if found is None else str(found[0])
 
@@ -121,7 +120,7 @@ def take_back(
         ValueError: with the reason; nothing was deleted.
     """
     numbers = _numbers(attempts.table, commits)
-    noted = sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING").format(attempts.commits)
+    noted = sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING")
     with connection.transaction():
         lock(connection, attempts.owner)  # as a commit does
         for name, checkpoints in numbers.items():
@@ -129,7 +128,7 @@ def take_back(
             column.take(connection)
             column.delete(connection, checkpoints)
         for name in (one["name"] for committables in commits.values() for one in committables):
-            connection.execute(noted, (name, attempts.owner))
+            connection.execute(noted.format(attempts.table.commits), (name, attempts.owner))
             attempts.drop(connection, name)
 
 

@@ -86,7 +86,7 @@ class Committing:
         )
         owner = self.attempts.owner
         connection.execute(
-            old.format(self.attempts.commits), (owner, f"{owner}:", [*wanted], _KEPT_DAYS, _FORGOTTEN_AT_ONCE)
+            old.format(self.attempts.table.commits), (owner, f"{owner}:", [*wanted], _KEPT_DAYS, _FORGOTTEN_AT_ONCE)
         )
 
     def _move(self, connection: Connection, staged: Sequence[Committable], checkpoint: int) -> None:

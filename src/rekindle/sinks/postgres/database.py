@@ -135,15 +135,18 @@ class TableName:
         """Return the name of another table in the same schema."""
         return TableName(self.schema, name)
 
+    @property
+    def commits(self) -> sql.SQL:
+        """Return the table of the names of commits, as it is written in a statement with parameters."""
+        return sql.SQL(self.beside(COMMITS).quoted.as_string().replace("%", "%%"))
+
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 def note_commit(connection: Connection, table: TableName, name: str, owner: str) -> None:
     """Note, in the transaction that is open, that `name` was committed."""
-    connection.execute(
-        sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s)").format(table.beside(COMMITS).quoted), (name, owner)
-    )
+    connection.execute(sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s)").format(table.commits), (name, owner))
 
 
 def names_of(columns: Iterable[str]) -> sql.Composed:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from rekindle.sinks.owners import Note, parsed
-from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
+from rekindle.sinks.postgres.database import Connection, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +48,4 @@ class OwnerRows:
         return f"owner of {json.dumps(self.table.name, ensure_ascii=False)}: {owner}"
 
     def _execute(self, statement: str, *parameters: str) -> list[tuple[str, ...]]:
-        commits = self.table.beside(COMMITS).quoted
-        return self.connection.execute(sql.SQL(statement).format(commits), parameters).fetchall()
+        return self.connection.execute(sql.SQL(statement).format(self.table.commits), parameters).fetchall()
