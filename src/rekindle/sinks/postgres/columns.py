@@ -36,6 +36,8 @@ class Column:
     type: str
     #: True: PostgreSQL fills it in rows that give it no value
     has_default: bool = False
+    #: True: PostgreSQL computes it, and takes no value
+    computed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ def fitting(schema: StructType, columns: Iterable[Column]) -> list[Column]:
             raise ValueError(f"it has no column {field.name!r}; it has: {', '.join(there)}")
         if column.type not in _TYPES:
             raise ValueError(f"its column {column.name!r} is {column.type}, which is not supported")
+        if column.computed:
+            raise ValueError(f"its column {column.name!r} is GENERATED ALWAYS AS (...) STORED, and takes no values")
         if _family(kind) not in _TYPES[column.type].spark:
             wanted = " or ".join(_TYPES[column.type].spark)
             raise ValueError(f"its column {column.name!r} is {column.type} and takes {wanted}, not {kind}")

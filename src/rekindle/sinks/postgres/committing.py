@@ -109,7 +109,9 @@ class Committing:
         # By what the batch was prepared with: the job may have another sink in its place by now.
         numbered = [committable["checkpoint_column"]] if "checkpoint_column" in committable else []
         values = [*map(sql.Identifier, columns), *(sql.Literal(checkpoint) for _ in numbered)]
-        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY({})").format(
+        statement = sql.SQL(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} {} FROM {} WHERE {} = ANY({})"
+        ).format(
             self.attempts.table.quoted,
             names_of([*columns, *numbered]),
             sql.SQL("DISTINCT ON ({})").format(names_of(self.key)) if self.key else sql.SQL(""),

@@ -152,9 +152,8 @@ class Postgres(TwoPhaseSink):
         with self._errors(dsn):
             with connect(dsn, self._owner) as connection:
                 columns, slots = self._look(connection, df)
-            staging = self._attempts.staging(name)
             writer = Writer(
-                dsn=dsn, table=self.table, columns=columns, name=name, owner=self._owner, staging=staging, slots=slots
+                dsn=dsn, table=self.table, columns=columns, name=name, owner=self._owner, key=self.key, slots=slots
             )
             try:
                 parts = df.selectExpr(*expressions(df.schema)).mapInArrow(writer, RESULT).collect()

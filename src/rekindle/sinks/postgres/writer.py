@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from rekindle.sinks.postgres.catalog import lock
+from rekindle.sinks.postgres.attempts import PostgresAttempts
+from rekindle.sinks.postgres.catalog import exists, guards, lock
 from rekindle.sinks.postgres.columns import PART, SENT_AS, Column, encode
 from rekindle.sinks.postgres.database import Connection, TableName, connect, names_of, note_commit, redacted
 
@@ -46,9 +47,15 @@ class Writer:
     name: str
     #: the sink, as all its commits are noted
     owner: str
-    staging: TableName
+    #: columns by which rows replace rows
+    key: Sequence[str]
     #: number of transactions that may be prepared; partitions with this number or a higher one are staged
     slots: int
+
+    @property
+    def staging(self) -> TableName:
+        """The table of the rows that are staged."""
+        return PostgresAttempts(self.table, self.owner).staging(self.name)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Write one partition."""
@@ -84,16 +91,21 @@ class Writer:
             return self._copy(connection, self.staging, batches, part)
 
     def _make_staging(self, connection: Connection) -> None:
-        """Make the staging table, unless another part has made it."""
+        """Make the staging table, unless another part has made it: it refuses what the commit could not insert."""
         lock(connection, str(self.staging))
+        if exists(connection, self.staging):
+            return
+        names = [column.name for column in self.columns]
         connection.execute(
-            sql.SQL("CREATE TABLE IF NOT EXISTS {} AS SELECT ''::text AS {}, {} FROM {} WITH NO DATA").format(
+            sql.SQL("CREATE TABLE {} AS SELECT ''::text AS {}, {} FROM {} WITH NO DATA").format(
                 self.staging.quoted,
                 sql.Identifier(PART),
-                names_of([column.name for column in self.columns]),
+                names_of(names),
                 self.table.quoted,
             )
         )
+        if refused := guards(connection, self.table, names, self.key):
+            connection.execute(sql.SQL("ALTER TABLE {} {}").format(self.staging.quoted, sql.SQL(", ").join(refused)))
         connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self.staging.quoted, sql.Literal(self.name)))
 
     def _copy(self, connection: Connection, into: TableName, batches: Iterator[Any], part: str | None = None) -> int:
