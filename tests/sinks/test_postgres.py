@@ -186,17 +186,50 @@ def test_a_table_that_does_not_fit_is_refused_for_good(
         ("integer", "3000000000L", "3000000000 not in range"),
         ("timestamptz", "timestamp_micros(-9223372036854775803L)", "out of range: overflow"),
         ("timestamptz", "timestamp_micros(-9000000000000000000L)", "timestamp out of range"),
+        ("text", "'a\\0b'", "invalid byte sequence"),
+        ("text NOT NULL", "CAST(NULL AS STRING)", "violates not-null constraint"),
     ],
 )
-def test_a_value_that_is_too_large_is_an_error_and_not_another_value(
+def test_a_value_that_no_column_takes_is_an_error_for_good_and_not_another_value(
     spark: SparkSession, postgres: PostgresServer, database: str, kind: str, select: str, reason: str
 ) -> None:
     postgres.query(f"CREATE TABLE small (n {kind})", (), database)
     sink = opened(Postgres(postgres.dsn(database), "small"))
     with pytest.raises(SinkError, match=reason) as error:
         sink.prepare(spark.sql(f"SELECT {select} n"), batch_of(0))
-    assert error.value.code == "SINK_SERVER_FAILED"
+    assert error.value.code == "SINK_ROWS_REFUSED" and error.value.permanent
     assert not gids(postgres, database)
+
+
+def test_a_commit_that_a_constraint_forbids_is_an_error_for_good_until_the_table_takes_the_rows(
+    spark: SparkSession, postgres: PostgresServer, database: str
+) -> None:
+    postgres.query("CREATE TABLE strict (n int8 PRIMARY KEY)", (), database)
+    postgres.query("INSERT INTO strict VALUES (1)", (), database)
+    sink = opened(Postgres(postgres.dsn(database), "strict"))
+    made = sink.prepare(spark.range(1, 3).toDF("n"), batch_of(0))
+    with pytest.raises(SinkError, match="duplicate key value") as error:
+        sink.commit(made, permit())
+    assert error.value.code == "SINK_ROWS_REFUSED" and error.value.permanent
+    postgres.query("DELETE FROM strict", (), database)
+    sink.commit(made, permit())
+    assert postgres.query("SELECT n FROM strict ORDER BY n", (), database) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("definition", "prepares"), [("n int8 REFERENCES made_later", False), ("n int8 UNIQUE REFERENCES made_later", True)]
+)
+def test_rows_that_refer_to_rows_which_may_come_later_are_tried_again(
+    spark: SparkSession, postgres: PostgresServer, database: str, definition: str, prepares: bool
+) -> None:
+    postgres.query("CREATE TABLE made_later (n int8 PRIMARY KEY)", (), database)
+    postgres.query(f"CREATE TABLE refers ({definition})", (), database)
+    sink = opened(Postgres(postgres.dsn(database), "refers"))
+    rows = spark.range(1, 2).toDF("n")
+    made = sink.prepare(rows, batch_of(0)) if prepares else []
+    with pytest.raises(SinkError, match="violates foreign key constraint") as error:
+        sink.commit(made, permit()) if prepares else sink.prepare(rows, batch_of(0))
+    assert error.value.code == "SINK_SERVER_FAILED" and not error.value.permanent
 
 
 def test_partitions_beyond_half_of_the_free_transactions_are_staged_and_committed_with_the_others(
@@ -352,7 +385,7 @@ def test_the_password_is_in_no_error_and_no_text(
     told.append(repr(sink))
     with pytest.raises(SinkError, match="value too long") as failed:
         sink.prepare(spark.sql("SELECT 'long' n"), batch_of(0))
-    assert failed.value.code == "SINK_SERVER_FAILED", "an executor said it"
+    assert failed.value.code == "SINK_ROWS_REFUSED", "an executor said it"
     told.append(str(failed.value))
     told += list(capfd.readouterr())
     assert not [text for text in told if "hunter2" in text]

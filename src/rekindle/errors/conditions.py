@@ -1123,6 +1123,13 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r}: {server} failed: {reason}",
             "Check that the server runs and that this user may write there. The next run commits what is prepared.",
         ),
+        SINK_ROWS_REFUSED=(
+            "Sink {sink!r}: {server} refuses rows: {reason}",
+            (
+                "Let the table take them, or correct them in the task if they are not prepared yet. Then run again: "
+                "nothing is lost, and what is prepared is committed first."
+            ),
+        ),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
             "Fix the cause: the data is prepared. A job that still runs tries again by itself; else the next run does.",

@@ -19,8 +19,8 @@ This module must not know Spark beyond a DataFrame, nor rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import psycopg
@@ -34,6 +34,7 @@ from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, ta
 from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
 from rekindle.sinks.postgres.committing import Committing
 from rekindle.sinks.postgres.database import Connection, TableName, connect, dataset_of, described, redacted, trying
+from rekindle.sinks.postgres.failures import failure, failures
 from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.sinks.postgres.reading import read_committed
 from rekindle.sinks.postgres.writer import RESULT, Writer, said_on_executor
@@ -135,7 +136,7 @@ class Postgres(TwoPhaseSink):
     def claim(self, claim: Claim) -> None:
         """Take the table, also one that is still to be made."""
         dsn = self._current_dsn()
-        with self._errors(dsn):
+        with failures(self._sink, dsn):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection, connection.transaction():
                     lock(connection, f"owners of {self.table}")
@@ -149,7 +150,7 @@ class Postgres(TwoPhaseSink):
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Let the executors write the batch; what a failed attempt has left is removed at once, as far as it can be."""
         dsn, name = self._current_dsn(), self._name(batch)
-        with self._errors(dsn):
+        with failures(self._sink, dsn):
             with connect(dsn, self._owner) as connection:
                 columns, slots = self._look(connection, df)
             writer = Writer(
@@ -161,7 +162,7 @@ class Postgres(TwoPhaseSink):
                 with suppress(Exception):
                     self._discard(dsn, name, ())
                 if (said := said_on_executor(error)) is not None:
-                    raise self._server_failed(said) from error
+                    raise failure(self._sink, *said) from error
                 raise
             prepared = sorted(row.part for row in parts if row.prepared)
             staged = sorted(row.part for row in parts if not row.prepared)
@@ -176,7 +177,7 @@ class Postgres(TwoPhaseSink):
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move what is staged, in one transaction; commit what is prepared."""
         dsn = self._current_dsn()
-        with self._errors(dsn):
+        with failures(self._sink, dsn):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection:
                     committing = Committing(self._sink, self._attempts, self.key)
@@ -185,7 +186,7 @@ class Postgres(TwoPhaseSink):
     def abort(self, committables: Sequence[Committable]) -> None:
         """Roll back what is prepared, drop what is staged."""
         dsn = self._current_dsn()
-        with self._errors(dsn):
+        with failures(self._sink, dsn):
             for committable in committables:
                 self._discard(dsn, committable["name"], ())
 
@@ -216,7 +217,7 @@ class Postgres(TwoPhaseSink):
         """Roll back and drop what attempts have left that no batch record names: prepared transactions hold locks."""
         dsn = self._current_dsn()
         kept = {committable["name"] for committable in named}
-        with self._errors(dsn):
+        with failures(self._sink, dsn):
             with connect(dsn, self._owner) as connection:
                 prepared = {gid.rpartition(":")[0] for gid in self._attempts.prepared(connection)}
                 left = prepared | self._attempts.staged(connection)
@@ -283,14 +284,3 @@ class Postgres(TwoPhaseSink):
 
     def _current_dsn(self) -> str:
         return self._dsn() if callable(self._dsn) else self._dsn
-
-    @contextmanager
-    def _errors(self, dsn: str) -> Iterator[None]:
-        """Turn what the server says into an error of ours, without its cause, which may hold the password."""
-        try:
-            yield
-        except psycopg.Error as error:
-            raise self._server_failed(redacted(error, dsn)) from None
-
-    def _server_failed(self, said: str) -> SinkError:
-        return SinkError("SINK_SERVER_FAILED", sink=self._sink, server="PostgreSQL", reason=said)

@@ -23,17 +23,22 @@ from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import exists, guards, lock
 from rekindle.sinks.postgres.columns import PART, SENT_AS, Column, encode
 from rekindle.sinks.postgres.database import Connection, TableName, connect, names_of, note_commit, redacted
+from rekindle.sinks.postgres.failures import refuses_rows
 
 RESULT = "part string, prepared boolean, rows bigint"
 """Columns of what comes back to the driver: one row for each partition that has rows."""
 
-_RAISED = re.compile(r"^RuntimeError: PostgreSQL (table .+)$", re.MULTILINE)
+_FAILED, _REFUSES = "failed", "refuses rows"
+_RAISED = re.compile(rf"^RuntimeError: PostgreSQL ({_FAILED}|{_REFUSES}): (table .+)$", re.MULTILINE)
 
 
-def said_on_executor(error: BaseException) -> str | None:
-    """Return what a `Writer` has raised, of which Spark hands on the text alone; None where it was something else."""
+def said_on_executor(error: BaseException) -> tuple[str, bool] | None:
+    """Return what a `Writer` has raised, of which Spark hands on the text alone; None where it was something else.
+
+    True with it: the rows are what is wrong.
+    """
     found = _RAISED.findall(str(error))
-    return found[-1] if found else None
+    return (found[-1][1], found[-1][0] == _REFUSES) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,8 @@ class Writer:
                 written = write(connection, part, chain([first], filled))
         except (psycopg.Error, pa.ArrowInvalid, ValueError) as error:
             # Spark prints and keeps what is raised here.
-            raise RuntimeError(f"PostgreSQL table {self.table}: {redacted(error, self.dsn)}") from None
+            what = _REFUSES if refuses_rows(error) else _FAILED
+            raise RuntimeError(f"PostgreSQL {what}: table {self.table}: {redacted(error, self.dsn)}") from None
         yield pa.RecordBatch.from_pydict({"part": [part], "prepared": [prepared], "rows": [written]})
 
     def _prepare(self, connection: Connection, part: str, batches: Iterator[Any]) -> int:
