@@ -279,7 +279,8 @@ def test_an_attempt_that_a_snapshot_names_is_not_cleaned_whatever_its_note_says(
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"uri": "sqlite:////nowhere/x.db"}, r"SINK_TARGET_INVALID.*OperationalError"),
+        ({"uri": "sqlite:////nowhere/x.db"}, r"SINK_TARGET_INVALID.*OperationalError: \(sqlite3\.OperationalError\)"),
+        ({"uri": "sqlite:////nowhere/x.db", "s3.session-token": ""}, r"unable to open database file"),
         ({"type": PASSWORD}, r"SINK_TARGET_INVALID"),
     ],
 )

@@ -292,7 +292,7 @@ class Iceberg(TwoPhaseSink):
 
     def _without_secrets(self, text: str) -> str:
         for name, value in self._properties.items():
-            text = text.replace(value, f"({name})")
+            text = text.replace(value, f"({name})") if len(value) > 5 else text  # "sql" is a part of other words
         return text
 
 
