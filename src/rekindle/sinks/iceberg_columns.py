@@ -57,7 +57,7 @@ def _arrow(kind: Any) -> pa.DataType:
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }
-    if kind in names if isinstance(kind, str) else False:
+    if isinstance(kind, str) and kind in names:
         return names[kind]
     if isinstance(kind, str) and kind.startswith("decimal("):
         precision, scale = kind[len("decimal(") : -1].split(",")
