@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import time
+from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
@@ -19,8 +21,9 @@ _VARYING = re.compile(r"^\w+ (\[[^\]]*\] ?)*:|\d+ms")
 class SeldomTheSame(logging.Filter):
     """Let a line through once a minute, whichever client has it; never one about a setting that is another client's."""
 
-    def __init__(self) -> None:
+    def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._elapsed_s = elapsed_s
         self._shown_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -29,12 +32,12 @@ class SeldomTheSame(logging.Filter):
         if message.startswith(_OF_ANOTHER):
             return False
         line = _VARYING.sub("", message)
-        shown_s = self._shown_s.get(line)
-        if shown_s is not None and record.created < shown_s + _EVERY_S:
+        now_s, shown_s = self._elapsed_s(), self._shown_s.get(line)
+        if shown_s is not None and now_s < shown_s + _EVERY_S:
             return False
         if len(self._shown_s) >= _AT_MOST:
             self._shown_s.clear()
-        self._shown_s[line] = record.created
+        self._shown_s[line] = now_s
         return True
 
 
