@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import StorageError
 from rekindle.sinks import writing
-from rekindle.sinks.session_settings import for_old_times
+from rekindle.sinks.session_settings import for_old_times, set_while
 from rekindle.sinks.writing import write_parquet, write_unread
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Entry
@@ -155,5 +155,8 @@ def test_old_times_are_written_as_they_are_unless_the_user_chose_how_and_the_ses
     (row,) = pq.read_table(f"{store.location}/old", columns=["day"]).to_pylist()
     assert row["day"] == dt.date(1500, 2, 28)
     assert [session.conf.get(name) for name in names] == ["EXCEPTION", "EXCEPTION"]
+    with set_while(session, for_old_times(session)):
+        second = for_old_times(session)
+        assert second == dict.fromkeys(names, "CORRECTED"), "the first writer may be done before the second"
     session.conf.set(names[0], "LEGACY")
     assert for_old_times(session) == {names[1]: "CORRECTED"}

@@ -20,7 +20,11 @@ _BEFORE: dict[tuple[int, str], tuple[int, str]] = {}
 
 def for_old_times(session: SparkSession) -> dict[str, str]:
     """Return the settings with which Spark writes old times as they are, unless the user chose how it does."""
-    return {name: "CORRECTED" for name in _OLD_TIMES if session.conf.get(name, "EXCEPTION") == "EXCEPTION"}
+
+    def is_ours(name: str) -> bool:
+        return (id(session), name) in _BEFORE or session.conf.get(name, "EXCEPTION") == "EXCEPTION"
+
+    return {name: "CORRECTED" for name in _OLD_TIMES if is_ours(name)}
 
 
 @contextmanager
