@@ -12,7 +12,7 @@ from rekindle.errors import StorageError
 from rekindle.monitoring import patience
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
-from rekindle.monitoring.patience import PatientStore
+from rekindle.monitoring.patience import PatientStore, PatientStores
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound
 from tests.ui.kit import Counting
@@ -139,6 +139,13 @@ def test_a_storage_that_hangs_holds_up_few_and_answers_again_when_it_is_back(tmp
     for thread in waiting:
         thread.join(60)
     assert store.read("a") == b"1"
+
+
+def test_of_many_places_the_first_ones_are_remembered(tmp_path: Path) -> None:
+    stores = PatientStores(most=2)
+    first = [stores(str(tmp_path / name)) for name in ("storage", "checkpoint 1", "checkpoint 2")]
+    again = [stores(str(tmp_path / name)) for name in ("storage", "checkpoint 1", "checkpoint 2")]
+    assert [one is other for one, other in zip(first, again, strict=True)] == [True, True, False]
 
 
 def test_a_storage_that_says_late_that_it_is_away_is_asked_again_only_after_a_while(tmp_path: Path) -> None:

@@ -134,12 +134,19 @@ class PatientStore(ForwardingStore):
 
 
 class PatientStores:
-    """The patient store of each place, opened once: what its calls wait for is known to all that ask it."""
+    """The patient store of each place, opened once: what its calls wait for is known to all that ask it.
 
-    def __init__(self) -> None:
+    Args:
+        most: number of places that are remembered, the first ones. Each checkpoint that is looked into is a place, too.
+    """
+
+    def __init__(self, most: int = 1_000) -> None:
+        self._most = most
         self._stores: dict[str, PatientStore] = {}
 
     def __call__(self, uri: str) -> Store:
         """Return the store at a place; see `open_store`."""
-        store = open_store(uri)
-        return self._stores.setdefault(store.location, PatientStore(store))
+        store = PatientStore(open_store(uri))
+        if len(self._stores) >= self._most:
+            return self._stores.get(store.location, store)
+        return self._stores.setdefault(store.location, store)
