@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,6 @@ from rekindle.monitoring.monitors import Monitors
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest
-from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.forwarding import innermost
@@ -106,19 +106,17 @@ class Actions:
         target = open_store(body.directory).location if body.directory else None
         if verb == "savepoint":
             target = target or default_folder(storage.store.location)
-            place, state = target, state_for_certain(storage)
+            state = state_for_certain(storage)
             if state != RUNNING:
-                return self._start(None, lambda: savepoint_at_rest(storage, place, state))
+                return self._start(None, partial(savepoint_at_rest, storage, target, state))
         drain = verb == "drain"
         control = ControlRequest(
             verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
         )
         sent = client.send(storage, control)
         if isinstance(sent, Result):
-            done = sent
-            return self._start(None, lambda: done)
-        request = sent
-        return self._start(request.id, lambda: self._wait(storage, control, request))
+            return self._start(None, lambda: sent)
+        return self._start(sent.id, partial(client.wait, storage, control, sent))
 
     def answer(self, job_id: str, request: str, wait_s: float = 0) -> ActionAnswer:
         """Return what became of a request.
@@ -143,9 +141,6 @@ class Actions:
             savepoint=ending.savepoint,
             notes=ending.notes,
         )
-
-    def _wait(self, storage: JobStorage, control: ControlRequest, request: Request) -> Ending:
-        return client.wait(storage, control, request)
 
     def _start(self, name: str | None, work: Callable[[], Ending]) -> str:
         future: Future[Ending] = Future()
