@@ -41,7 +41,7 @@ class JobHarness:
 
     Args:
         job: stays as it is.
-        spark: a session for all tests; it is left as it was.
+        spark: a session for all tests; it is given the settings that the queries of jobs need, and is not stopped.
         folder: a new one of the test's own; None: a temporary one, which is deleted.
         schemas: source uid → its columns, as a DDL string or a StructType; see docs/harness.md#rows-in.
         config: settings, as `Job.start` takes them; ``restart.attempts`` is 1 and ``restart.delay`` 0 unless they say
