@@ -21,6 +21,17 @@ for text in sys.argv[2:] or [""]:
 sys.stdin.read()
 """
 
+SHOWS_LOGS = """
+import os, signal, sys
+from rekindle.channels.shown_logs import shown_logs
+from rekindle.session import scratch
+from tests.channels.test_shown_logs import PaidStore
+scratch.option([], sys.argv[1])
+logs = shown_logs(PaidStore(), scratch.held())
+logs.create("job/inbox/_spark_metadata/0", b"v1")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 IS_KILLED = """
 import os, signal, sys
 from rekindle.session.session import make_session
@@ -70,6 +81,15 @@ def test_a_folder_of_all_that_others_can_write_to_is_not_used(tmp_path: Path) ->
 def test_where_no_folder_can_be_made_java_has_its_own(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert scratch.option([], str(tmp_path / "file")) == ""
+
+
+def test_logs_that_spark_reads_on_this_machine_are_gone_with_the_folder(tmp_path: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", SHOWS_LOGS, str(tmp_path)], check=False, env=environ, timeout=60)
+    (place,) = tmp_path.iterdir()
+    assert [one.name for one in place.rglob("0")] == ["0"]
+    with holding(tmp_path) as (later,):
+        assert list(place.iterdir()) == [later] and not [*later.iterdir()]
 
 
 @pytest.mark.parametrize("given", ["-Djava.io.tmpdir=/big", "-Xmx1g -Djava.io.tmpdir=/big"])

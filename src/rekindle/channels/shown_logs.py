@@ -22,7 +22,7 @@ def shown_logs(store: Store, above: str | None = None) -> Store:
     """Return where the queries of a run read the logs of inboxes that lie in `store`, under the same paths.
 
     Args:
-        above: a folder of this machine; None: where temporary files go.
+        above: a folder of this machine; None: where temporary files go, and a driver that is killed leaves them.
     """
     above = above or tempfile.gettempdir()
     if store.pace == 1 or _PATTERN.search(above):  # Spark takes such a path for a pattern

@@ -45,6 +45,11 @@ def option(given: Iterable[str], root: str | None = None) -> str:
     return "" if folder is None else quoted(f"-D{OPTION}={folder}")
 
 
+def held() -> str | None:
+    """Return the folder that the JVM of this process was given; None: none was."""
+    return str(_HELD[-1][1]) if _HELD else None
+
+
 def _renewed(place: Path) -> Path | None:
     """Delete the folders of processes that have ended, and of a JVM of this one; return a new folder."""
     while _HELD:  # a process has one JVM at a time, and the one before is dead

@@ -25,6 +25,7 @@ from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.operator_states import custom_splits
+from rekindle.session import scratch
 from rekindle.spark.inputs.custom import Custom
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import located
@@ -68,7 +69,7 @@ class Assembly:
         self._needed = oldest_needed(run.storage, lineage)
         self._topology = run.graph.topology
         #: the store in which queries read the logs of their inboxes
-        self._logs = shown_logs(run.storage.store)
+        self._logs = shown_logs(run.storage.store, scratch.held())
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
         #: subtask → what lies in its channels
