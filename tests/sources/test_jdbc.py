@@ -662,3 +662,10 @@ def test_a_database_without_a_driver_is_named(spark: SparkSession) -> None:
     with pytest.raises(DefinitionError, match="nosuch") as caught:
         source._inferred(spark)
     assert caught.value.code == "JDBC_DRIVER_MISSING"
+
+
+@pytest.mark.parametrize("query", [None, "SELECT id AS at FROM orders"])
+def test_a_column_that_is_not_there_is_refused_as_the_columns_are_asked(orders: Shop, query: str | None) -> None:
+    source = orders.make(None if query else "orders", column="idd", query=query)
+    with pytest.raises(psycopg.errors.UndefinedColumn, match="idd"):
+        source.schema(orders.spark)

@@ -76,8 +76,8 @@ class Dialect(ABC):
         )
 
     def columns(self, of: Relation) -> str:
-        """Ask for all columns."""
-        return f"SELECT * FROM {of.sql} rk"
+        """Ask for all columns; the database refuses that if the column that rises is none of them."""
+        return f"SELECT * FROM {of.sql} rk WHERE {of.column} IS NOT NULL"
 
     def rows(self, of: Relation, columns: Sequence[str], after: Value | None, upto: Value) -> str:
         """Ask for the rows of a range."""
