@@ -205,6 +205,8 @@ def test_an_address_without_a_host_or_with_a_password_is_refused_and_not_shown(
         find_cluster(address)
     assert caught.value.code == "STORAGE_UNAVAILABLE"
     assert "hunter2" not in str(caught.value)
+    names_none = address in ("hdfs:///x", "hdfs://")
+    assert ("no fs.defaultFS of HDFS in HADOOP_CONF_DIR, which is not set" in caught.value.message) == names_none
 
 
 def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,10 @@ def find_cluster(uri: str) -> tuple[Cluster, str] | None:
     authority = found[1] or _authority_of(settings.get("fs.defaultFS", ""))
     if not _AUTHORITY.fullmatch(authority):
         reason = "it does not begin with hdfs://HOST:PORT or hdfs://NAMESERVICE (credentials belong elsewhere)"
+        if not found[1]:
+            folder = os.environ.get("HADOOP_CONF_DIR")
+            place = f"the files of HADOOP_CONF_DIR ({folder})" if folder else "HADOOP_CONF_DIR, which is not set"
+            reason = f"it names no cluster, and there is no fs.defaultFS of HDFS in {place}"
         raise StorageError("STORAGE_UNAVAILABLE", uri="hdfs://...", reason=reason)
     path = check_path("/".join(filter(None, found[2].split("/"))), folder=True)
     kerberos = settings.get("hadoop.security.authentication", "simple").strip().lower() == "kerberos"
