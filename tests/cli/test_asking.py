@@ -69,10 +69,11 @@ def test_stop_asks_for_what_its_options_say_and_tells_the_notes(
 def test_the_drivers_refusal_is_printed_as_it_was_raised(command: Command, job: JobStorage, drive: Drive) -> None:
     start(job)
     error = ControlError("STOP_REFUSED", job="bids", state="STOPPING").to_json()
+    typed = f"Wait for it: rekindle status --storage {command.storage} bids"
     drive(lambda request: answer(request, "STOPPING", error=error))
 
     assert command.error("stop", "bids") == "STOP_REFUSED"
-    assert command.json("stop", "bids", code=1) == {"error": error}
+    assert command.json("stop", "bids", code=1) == {"error": {**error, "next_step": typed}}
 
 
 def test_a_savepoint_of_a_job_that_does_not_run_needs_a_checkpoint_that_is_committed(

@@ -80,7 +80,9 @@ def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command
     job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
     assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
     assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
-    assert command("forget", "bids", "3").stderr.endswith("next: See: rekindle checkpoints bids\n")
+    assert command("forget", "bids", "3").stderr.endswith(
+        f"next: See: rekindle checkpoints --storage {command.storage} bids\n"
+    )
     assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
     assert [manifest.checkpoint for manifest in job.manifests()] == [2]
 

@@ -127,10 +127,11 @@ def test_an_answer_says_what_the_driver_refused_and_that_a_request_is_not_known(
 ) -> None:
     start(job)
     error = ControlError("STOP_REFUSED", job="bids", state="STOPPING").to_json()
+    typed = f"Wait for it: rekindle status --storage {command.storage} bids"
     drive(lambda request: answer(request, "STOPPING", error=error))
     request = command("stop", "bids", "--detached").stdout.strip()
 
-    assert command.json("answer", "bids", request, code=1) == {"error": error}
+    assert command.json("answer", "bids", request, code=1) == {"error": {**error, "next_step": typed}}
     assert command.error("answer", "bids", f"{JANUARY_MS}-00000000") == "REQUEST_NOT_FOUND"
     assert command("answer", "bids", "../../secret").exit_code == 1
 
@@ -154,10 +155,11 @@ def test_what_is_no_savepoint_says_how_to_list_what_may_be_meant(
 ) -> None:
     save(str(tmp_path / "saves"), "bids-1", 1)
     complete(job, 1)
+    here = f"--storage {command.storage}"
     places = {
         str(tmp_path / "saves"): f"rekindle savepoints {tmp_path / 'saves'}",
-        f"{command.storage}/{layout.checkpoint('bids', 7)}": "rekindle checkpoints bids",
-        str(tmp_path / "nowhere"): "rekindle savepoints, or: rekindle checkpoints JOB",
+        f"{command.storage}/{layout.checkpoint('bids', 7)}": f"rekindle checkpoints {here} bids",
+        str(tmp_path / "nowhere"): f"rekindle savepoints {here}, or: rekindle checkpoints {here} JOB",
     }
     for place, listed in places.items():
         assert command("inspect", place).stderr.splitlines()[1] == f"next: See: {listed}"

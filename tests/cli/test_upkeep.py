@@ -107,7 +107,17 @@ def test_a_job_is_copied_to_another_storage(checked: Command, job: JobStorage, t
     assert checked.json("list") != []
 
     again = checked.plain("storage", "copy", checked.storage, "bids", there.storage)
-    assert again.exit_code == 1 and "[COPY_TARGET_TAKEN]" in again.stderr and "next: " in again.stderr
+    assert again.exit_code == 1 and "[COPY_TARGET_TAKEN]" in again.stderr
+    # Without the storage, the next step would delete the original.
+    assert again.stderr.endswith(f"or: rekindle forget bids --storage {there.storage}\n")
+
+
+def test_a_job_is_not_copied_onto_itself(checked: Command, job: JobStorage, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(checked.storage)
+    for same in (f"{checked.storage}/", str(tmp_path / "link")):
+        said = checked.plain("storage", "copy", checked.storage, "bids", same)
+        assert said.exit_code == 2 and "SOURCE and TARGET are the same storage" in said.stderr
+        assert "forget" not in said.output
 
 
 def test_a_copy_is_reported_in_json_errors_included(checked: Command, job: JobStorage, tmp_path: Path) -> None:

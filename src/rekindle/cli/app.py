@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from rekindle.cli import output
+from rekindle.cli import next_steps, output
 from rekindle.errors import ConfigError, RekindleError
 from rekindle.storage import place
 
@@ -62,6 +63,7 @@ class Group(click.Group):
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
         as_json = "--json" in arguments
         extra["standalone_mode"] = False
+        next_steps.remember(None)
         if "NO_COLOR" in os.environ:
             extra["color"] = False
         try:
@@ -143,8 +145,16 @@ def with_storage(verb: Verb) -> Verb:
         show_default=True,
         show_envvar=True,
         metavar="URI",
+        callback=_remembered,
         help="Where jobs keep their state.",
     )(verb)
+
+
+def _remembered(ctx: click.Context, option: click.Parameter, storage: str) -> str:
+    """Let next steps name the storage that the command line names."""
+    if ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+        next_steps.remember(storage)
+    return storage
 
 
 def with_json(verb: Verb) -> Verb:

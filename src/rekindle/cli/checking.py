@@ -10,6 +10,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import FAILED, example, with_json, with_storage
+from rekindle.cli.next_steps import next_step
 from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.cli.running import stdout_for_result, wrong_command_line
 from rekindle.errors import DefinitionError
@@ -136,7 +137,7 @@ def _changes(preview: StartPreview) -> Iterator[str]:
             yield f"{task.uid} was not looked at: {task.unseen}."
         if task.refused is not None:
             yield f"{task.uid} is refused: [{task.refused['code']}] {task.refused['message']}"
-            yield f"next: {task.refused['next_step']}"
+            yield f"next: {next_step(task.refused['next_step'])}"
 
 
 def rewound(preview: StartPreview) -> list[str]:

@@ -10,6 +10,7 @@ import click
 from rekindle.cli import documents, output, tables
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.clock import clock
+from rekindle.cli.next_steps import next_step
 from rekindle.cli.reading import seen, watch
 from rekindle.storage.documents.history import HistoryEvent
 
@@ -76,6 +77,6 @@ def _event_lines(event: HistoryEvent, traces: bool) -> Iterator[str]:
     if event.path:
         yield f"  {event.path}"
     if event.error is not None and event.error.next_step:
-        yield f"  next: {event.error.next_step}"
+        yield f"  next: {next_step(event.error.next_step)}"
     if event.error is not None and traces:
         yield from (f"  | {line}" for line in event.error.trace.splitlines())

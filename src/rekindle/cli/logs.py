@@ -14,6 +14,7 @@ import click
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.clock import clock
+from rekindle.cli.next_steps import next_step
 from rekindle.cli.reading import job_storage, known_identity
 
 LOG = logging.getLogger("rekindle.cli")
@@ -103,7 +104,7 @@ class _Printer(logging.Handler):
             output.error(error, False)
         else:
             place = f"Spark's log: {log}\n" if log is not None else ""
-            LOG.error("[%s] %s\n%snext: %s", error["code"], error["message"], place, error["next_step"])
+            LOG.error("[%s] %s\n%snext: %s", error["code"], error["message"], place, next_step(error["next_step"]))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record; one that cannot be printed is lost."""

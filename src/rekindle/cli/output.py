@@ -17,6 +17,8 @@ from typing import Any, TextIO
 
 import click
 
+from rekindle.cli import next_steps
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_MS = 253_402_300_799_999
 _NARROWEST, _USUAL, _ENDLESS = 40, 80, 100_000
@@ -79,6 +81,7 @@ def as_json(value: Any) -> None:
 
 def error(document: dict[str, Any], in_json: bool) -> None:
     """Print an error (`RekindleError.to_json`): two lines on stderr, or an object on stdout."""
+    document = {**document, "next_step": next_steps.next_step(document["next_step"])}
     if in_json:
         as_json({"error": document})
     else:

@@ -11,6 +11,7 @@ import click
 from rekindle.cli import documents, output, tables, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.cli.clock import clock
+from rekindle.cli.next_steps import next_step
 from rekindle.errors import ControlError
 from rekindle.monitoring.facts import SILENT, Now
 from rekindle.monitoring.monitor import Monitor
@@ -180,7 +181,7 @@ def _say_status(view: JobView, now: Now) -> None:
             output.say(f"savepoint {view.savepoint}")
         if line.error is not None:
             output.say(f"[{line.error.code}] {line.error.message}")
-            output.say(f"next: {line.error.next_step}")
+            output.say(f"next: {next_step(line.error.next_step)}")
     elif line.state == LOST:
         output.say("Its driver died without recording a result. Run it again: it resumes.")
     elif line.state == SILENT:

@@ -14,7 +14,7 @@ from rekindle.cli.deleting import WITHOUT_ASKING, confirm
 from rekindle.errors import StorageError
 from rekindle.runtime.elapsed import system_clock
 from rekindle.storage import layout
-from rekindle.storage.open import open_store, parent_of
+from rekindle.storage.open import is_within, open_store, parent_of
 from rekindle.storage.place import DEFAULT, VARIABLE
 from rekindle.upkeep.check import Checked, check_place, refuse_change, remove_orphans
 from rekindle.upkeep.findings import Findings, Orphan
@@ -90,6 +90,8 @@ def copy(*, source: str, job: str, target: str, as_json: bool) -> None:
     Start the job in only one of the two storages, and delete it in the other: both would write to the same sinks.
     """
     there, here = open_store(target), open_store(source)
+    if is_within(there.location, here.location) and is_within(here.location, there.location):
+        raise click.UsageError("SOURCE and TARGET are the same storage.")
     copied = copy_job(here, job, there, system_clock())
     if as_json:
         output.as_json({"source": here.location, "target": there.location, **asdict(copied)})

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rekindle.cli import output
+from rekindle.cli.next_steps import next_step
 from rekindle.monitoring import figures
 from rekindle.monitoring.monitor import UNREADABLE
 from rekindle.monitoring.views import JobOverview
@@ -147,7 +148,7 @@ def _failed_lines(
     if failed.restarts or failed.next_attempt_ms:
         yield f"{indent}restarts {failed.restarts}{next_attempt(failed, job.state, now_ms)}"
     if failed.failure is not None and not _repeats(job.error, failed.failure):
-        for text in (_failure(failed.failure, now_ms), f"next: {failed.failure.next_step}"):
+        for text in (_failure(failed.failure, now_ms), f"next: {next_step(failed.failure.next_step)}"):
             yield from (f"{indent}{line}" for line in output.wrapped(text, columns - len(indent), "  "))
 
 

@@ -938,7 +938,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         COPY_TARGET_TAKEN=(
             "There is a job {job!r} in {storage} already.",
-            "If it is your copy, there is nothing to do. Else copy to another storage, or: rekindle forget {job}",
+            "If it is your copy, that is all. Else copy elsewhere, or: rekindle forget {job} --storage {storage}",
         ),
         SHADOW_ORIGINAL_UNKNOWN=(
             "Rekindle cannot find out what job {job!r} has committed since that checkpoint: {reason}.",
@@ -1006,11 +1006,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         ADOPT_JOB_HAS_RUN=(
             "The job {job!r} has run in {storage}: it resumes from its own last checkpoint.",
-            "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",
+            "Adopt elsewhere or under another name; or give up what it has: rekindle forget {job} --storage {storage}",
         ),
         ADOPT_SAVEPOINT_GONE=(
             "The job {job!r} in {storage} has not run yet, and the savepoint {path}, from which it begins, is gone.",
-            "Give up what it has, and adopt each of its queries again: rekindle forget {job}",
+            "Give up what it has, and adopt each of its queries again: rekindle forget {job} --storage {storage}",
         ),
         ADOPT_OVERTAKEN=(
             "Another command has adopted a query for the job {job!r} in {storage} meanwhile, or has started it.",
