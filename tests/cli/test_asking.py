@@ -76,6 +76,20 @@ def test_the_drivers_refusal_is_printed_as_it_was_raised(command: Command, job: 
     assert command.json("stop", "bids", code=1) == {"error": {**error, "next_step": typed}}
 
 
+def test_a_savepoint_is_refused_in_the_folder_of_its_job_which_forget_deletes(
+    command: Command, job: JobStorage, tmp_path: Path
+) -> None:
+    start(job)
+    (tmp_path / "link").symlink_to(command.storage)
+    for inside in (f"{command.storage}/bids", f"{command.storage}/bids/saves", str(tmp_path / "link" / "bids")):
+        assert command.error("savepoint", "bids", inside) == "SAVEPOINT_FAILED"
+        assert command.error("stop", "bids", "--savepoint", inside) == "SAVEPOINT_FAILED"
+    assert job.store.names(layout.control("bids")) == []
+    end(job, "STOPPED")
+    assert command.error("savepoint", "bids", f"{command.storage}/bids") == "SAVEPOINT_FAILED"
+    assert command.error("savepoint", "bids", f"{command.storage}/bids-saves") == "SAVEPOINT_WITHOUT_CHECKPOINT"
+
+
 def test_a_savepoint_of_a_job_that_does_not_run_needs_a_checkpoint_that_is_committed(
     command: Command, job: JobStorage
 ) -> None:

@@ -1,4 +1,4 @@
-"""The next step of an error, with the ``--storage`` of the command that shows it: typed as it stands, it finds the job.
+"""The next step of an error, with the ``--storage`` of the command that shows it: typed unchanged, it finds the job.
 
 Without it, ``rekindle forget JOB`` would lead to another storage, the default one, and to a job of the same name there.
 """

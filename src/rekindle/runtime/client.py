@@ -28,6 +28,7 @@ from rekindle.storage.documents.status import LOST, RUNNING, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import silence_ms
 from rekindle.storage.run_documents import RunDocuments
+from rekindle.storage.savepoints import check_apart
 
 Ending = Answer | Result
 """The outcome that a verb prints: the driver's answer, or the result of a run that gave none."""
@@ -80,8 +81,10 @@ def new_id(now_ms: int) -> str:
 def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
     """Write the request for the run in force and return it; or return the result if the job has ended as wished.
 
-    Raises ``JOB_NOT_RUNNING`` if no driver would answer.
+    Raises ``JOB_NOT_RUNNING`` if no driver would answer, ``SAVEPOINT_FAILED`` for a place that goes with the job.
     """
+    if wanted.savepoint is not None:
+        check_apart(storage.store, storage.job, wanted.savepoint)
     run = storage.latest_run()
     state = storage.state()
     if run is None or state != RUNNING:

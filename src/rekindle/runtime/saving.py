@@ -19,6 +19,7 @@ from rekindle.storage.folder import Folder
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
+from rekindle.storage.savepoints import check_apart
 
 
 def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = None) -> Answer:
@@ -30,9 +31,11 @@ def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = N
     Returns the answer that a running job would have given.
 
     Raises:
-        ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``.
+        ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``;
+            ``SAVEPOINT_FAILED``, the place goes with the job.
         RestoreError: ``CHECKPOINT_REPLACED``, it was started meanwhile.
     """
+    check_apart(storage.store, storage.job, directory)
     state = state or storage.state()
     manifest = _last(storage, state)
     store = open_store(directory)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rekindle.errors import RestoreError, StorageError
+from rekindle.errors import ControlError, RestoreError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.open import open_store
+from rekindle.storage.open import is_within, open_store
+from rekindle.storage.port import Store
 
 _ABSOLUTE = re.compile(r"/|file:|[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -31,6 +32,18 @@ class StoredSavepoint:
 def default_folder(storage: str) -> str:
     """Return the folder of savepoints for which no place was given, in the storage at an absolute location."""
     return f"{storage.rstrip('/')}/{layout.SAVEPOINTS}"
+
+
+def check_apart(store: Store, job: str, place: str) -> None:
+    """Refuse a place for a savepoint in the folder of its job: `forget` of the job would delete the savepoint too.
+
+    Raises:
+        ControlError: ``SAVEPOINT_FAILED``.
+    """
+    if is_within(place, f"{store.location.rstrip('/')}/{job}"):
+        raise ControlError(
+            "SAVEPOINT_FAILED", path=place, reason="it lies in the folder of the job, and goes with the job"
+        )
 
 
 def savepoints_in(folder: str) -> list[StoredSavepoint]:
