@@ -45,7 +45,17 @@ def test_savepoints_are_listed_with_what_they_are_of_the_newest_first(command: C
     assert command.json("savepoints", "--job", "clicks") == []
     nowhere = command("savepoints", str(tmp_path / "nowhere"))
     assert (nowhere.exit_code, nowhere.stdout) == (0, "")
-    assert nowhere.stderr == f"No savepoints in {tmp_path / 'nowhere'}.\n"
+    assert nowhere.stderr == f"No savepoints in {tmp_path / 'nowhere'}.\nnext: There is no such folder.\n"
+
+
+def test_an_empty_list_does_not_deny_the_savepoints_of_other_jobs_or_a_misspelt_storage(
+    command: Command, tmp_path: Path
+) -> None:
+    folder = default_folder(command.storage)
+    save(folder, "bids-1", 1)
+    assert command("savepoints", "--job", "clicks").stderr == f"No savepoints of clicks in {folder}.\n"
+    misspelt = Command(str(tmp_path / "sate"))
+    assert misspelt.error("savepoints") == "STORAGE_MISSING" == misspelt.error("list")
 
 
 def test_a_list_leaves_out_what_is_none_and_says_what_is_wrong_with_one(command: Command) -> None:

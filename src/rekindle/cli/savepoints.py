@@ -8,6 +8,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
+from rekindle.errors import StorageError
 from rekindle.ids import may_be_uid
 from rekindle.storage.open import open_store
 from rekindle.storage.savepoints import StoredSavepoint, default_folder, savepoints_in
@@ -23,20 +24,21 @@ def savepoints(directory: str | None, job: str | None, storage: str, as_json: bo
 
     `run --from`, `inspect` and `dispose` accept the name of a savepoint that is in the storage.
     """
-    folder = open_store(directory or default_folder(open_store(storage).location)).location
+    store = open_store(storage)
+    folder = open_store(directory or default_folder(store.location)).location
     found = [one for one in savepoints_in(folder) if job is None or (one.manifest and one.manifest.job == job)]
+    if not found and directory is None and not store.exists(""):
+        raise StorageError("STORAGE_MISSING", uri=store.location)
     if as_json:
         output.as_json([_json(one) for one in found])
     elif found:
         header = ("savepoint", "job", "checkpoint", "taken", "size", "tasks")
         output.say("\n".join(output.whole_table(header, [_row(one) for one in found], output.width())))
     else:
-        output.say(f"No savepoints in {folder}.", err=True)
-        if directory and may_be_uid(directory) and not open_store(folder).exists(""):
-            output.say(
-                f"next: There is no such folder. Of a job: rekindle savepoints --job {directory}",
-                err=True,
-            )
+        output.say(f"No savepoints{f' of {job}' if job else ''} in {folder}.", err=True)
+        if directory and not open_store(folder).exists(""):
+            meant = f" Of a job: rekindle savepoints --job {directory}" if may_be_uid(directory) else ""
+            output.say(f"next: There is no such folder.{meant}", err=True)
 
 
 def _row(one: StoredSavepoint) -> tuple[str, ...]:
