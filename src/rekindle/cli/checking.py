@@ -52,8 +52,11 @@ def check(jobfile: str, as_json: bool, no_spark: bool, spark_config: Mapping[str
 
     It shows whether each task, source and sink begins, resumes, has finished or is dropped, and what has changed since
     the last run. In a Spark session of its own, it builds each query and lets Spark compare it with its state. It reads
-    no row; without Spark it leaves the queries out and says so. It writes nothing, and the job may run. Exit code: 0 if
-    a start is possible; 1, with the reason, if it is refused.
+    no row; without Spark it leaves the queries out and says so. It writes nothing, and the job may run.
+
+    It asks no target of a sink, and no broker of Kafka. Only the start itself finds out whether a topic or table is
+    there, whether it takes the rows, and whether it belongs to another job. Exit code: 0 if nothing else forbids the
+    start; 1, with the reason, if it is refused.
     """
     return show(jobfile, arguments, spark_config, no_spark=no_spark, as_json=as_json)
 
