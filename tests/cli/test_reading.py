@@ -355,8 +355,10 @@ def test_a_run_before_its_first_heartbeat_and_one_that_has_ended_are_not_silent(
     beat(job)
     end(job, "STOPPED")
     ended = command.json("status", "bids", "--check")
+    assert command("status", "bids", "--check", "--running").exit_code == 1
+    assert command("status", "bids", "--running").exit_code == 2
     start(job)
-    starting = command.json("status", "bids", "--check")
+    starting = command.json("status", "bids", "--check", "--running")
 
     assert (ended["silent"], ended["heartbeat_age_ms"]) == (False, None)
     assert starting["silent"] is False

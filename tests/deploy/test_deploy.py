@@ -73,6 +73,8 @@ def test_a_driver_has_time_for_its_last_checkpoint_and_is_never_there_twice(path
     assert manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= 600
     if manifest["kind"] == "Deployment":
         assert (manifest["spec"]["replicas"], manifest["spec"]["strategy"]) == (1, {"type": "Recreate"})
+        (driver,) = containers(manifest)
+        assert "--running" in driver["startupProbe"]["exec"]["command"]  # else a rollout is over before the start
 
 
 @pytest.mark.parametrize(

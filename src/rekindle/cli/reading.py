@@ -95,6 +95,7 @@ def list_jobs(storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle status hourly_bids"))
 @click.argument("job")
 @click.option("--check", is_flag=True, help="Exit with 1 if the job has FAILED, is LOST or silent.")
+@click.option("--running", is_flag=True, help="With --check: exit with 1 if the job does not run, too.")
 @click.option(
     "--max-checkpoint-age",
     "max_age_ms",
@@ -116,6 +117,7 @@ def status(
     *,
     job: str,
     check: bool,
+    running: bool,
     max_age_ms: int | None,
     max_lag_ms: int | None,
     watching: bool,
@@ -125,8 +127,8 @@ def status(
     """Show the state of a job and of its tasks."""
     if watching and (check or as_json):
         raise click.UsageError("--watch is for people: leave it out, or --check and --json.")
-    if not check and (max_age_ms is not None or max_lag_ms is not None):
-        raise click.UsageError("--max-checkpoint-age and --max-lag belong to --check.")
+    if not check and (running or max_age_ms is not None or max_lag_ms is not None):
+        raise click.UsageError("--running, --max-checkpoint-age and --max-lag belong to --check.")
     monitor = watch(storage)
     view = seen(monitor, lambda: monitor.job(job))
     while watching and monitor.now(job).result is None and view.overview.state != LOST:
@@ -141,6 +143,8 @@ def status(
         output.as_json(documents.status_json(view, now, monitor.checkpoints.summary(job)))
     else:
         _say_status(view, now)
+    if running and view.overview.state not in AT_WORK:
+        return FAILED
     return _checked(view.overview, max_age_ms, max_lag_ms) if check else 0
 
 
