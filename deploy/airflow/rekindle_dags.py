@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import dag
 
-STORAGE = "s3://my-bucket/rekindle"
+STORAGE = "s3://my-bucket/rekindle"  # needs S3A on the worker, or --conf spark.jars.packages=... in the command
 SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 

@@ -77,6 +77,15 @@ def test_a_driver_has_time_for_its_last_checkpoint_and_is_never_there_twice(path
         assert "--running" in driver["startupProbe"]["exec"]["command"]  # else a rollout is over before the start
 
 
+def test_a_driver_with_a_storage_in_s3_brings_what_spark_reaches_s3_by() -> None:
+    """Without it the job of the manifest was refused: `S3A_MISSING`."""
+    found = [one for path in MANIFESTS for one in containers(yaml.safe_load(path.read_text()))]
+    assert len(found) == 2
+    for container in found:
+        assert container["env"][0]["value"].startswith("s3://")
+        assert any(word.startswith("spark.jars.packages=org.apache.hadoop:hadoop-aws:") for word in container["args"])
+
+
 @pytest.mark.parametrize(
     "path", [path for path in MANIFESTS if path.name != "sparkapplication.yaml"], ids=lambda path: path.name
 )
