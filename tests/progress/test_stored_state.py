@@ -71,6 +71,15 @@ def test_operators_have_the_parts_that_sparks_reader_takes_apart(query: Query) -
     assert operator.variables == {"seen": ("ValueState", False), "count": ("ValueState", False)}
 
 
+def test_a_variable_keeps_its_name_where_that_is_the_one_of_timers(query: Query) -> None:
+    variables = query.variables("timers", "$eventTimers_keyToTimestamp")
+    query.operator("0/_metadata/v2/0", "transformWithStateExec", operatorPropertiesJson=variables)
+    assert parts(query) == {"transformWithStateExec": ("timers", "$eventTimers")}
+    store = open_store(str(query.root.parent))
+    (operator,) = stateful_operators(store, query.root.name, 5)
+    assert operator.timers_part == "$eventTimers"
+
+
 def test_metadata_are_those_of_the_batch_and_not_the_newest(query: Query) -> None:
     for batch, names in ((0, ("a",)), (9, ("a", "b")), (10, ("a", "b", "c"))):
         properties = query.variables(*names)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rekindle.errors import RestoreError, StorageError
@@ -18,8 +18,7 @@ from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.port import NotFound, Store
 
-TIMERS = "timers"
-"""The name of the part of an operator that holds its timers."""
+_TIMERS = "timers"
 
 JOIN = "symmetricHashJoin"
 """Spark's name of the operator that joins two streams."""
@@ -52,6 +51,11 @@ class StatefulOperator:
     variables: Mapping[str, StateVariable] = field(default_factory=dict)
     #: prefix of the names of its column families of timers; empty: it has none
     timers: str = ""
+
+    @property
+    def timers_part(self) -> str:
+        """The part with its timers: ``timers``, or Spark's name for them if a variable has that; empty: none."""
+        return self.timers if _TIMERS in self.variables or not self.timers else _TIMERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +169,10 @@ def _operator(number: int, content: Mapping[str, Any]) -> StatefulOperator:
             timers = one["stateName"].rpartition("_")[0]
         elif not one["stateName"].startswith("$"):
             named[one["stateName"]] = variable
-    parts = _SIDES if name == JOIN else (*sorted(named), *([TIMERS] if timers else []))
-    return StatefulOperator(
-        number=number, name=name, parts=parts, schema_files=tuple(files), variables=named, timers=timers
+    found = StatefulOperator(
+        number=number, name=name, parts=_SIDES, schema_files=tuple(files), variables=named, timers=timers
     )
+    return found if name == JOIN else replace(found, parts=(*sorted(named), *filter(None, [found.timers_part])))
 
 
 def _plain_path(uri: str) -> str:

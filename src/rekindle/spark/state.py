@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from rekindle.errors import DefinitionError, RestoreError
-from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, StoredTaskState
+from rekindle.progress.stored_state import JOIN, StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 
 _READER_SINCE = "4.0"
@@ -182,7 +182,7 @@ def _part_option(operator: StatefulOperator, part: str | None) -> dict[str, str 
     if part not in operator.parts:
         raise RestoreError("STATE_PART_UNKNOWN", operator=operator.number, name=operator.name, part=part, known=known)
     if operator.schema_files:
-        return {"readRegisteredTimers": True} if part == TIMERS else {"stateVarName": part}
+        return {"readRegisteredTimers": True} if part == operator.timers_part else {"stateVarName": part}
     return {"joinSide": part}
 
 

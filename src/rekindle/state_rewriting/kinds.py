@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator
+from rekindle.progress.stored_state import JOIN, StatefulOperator
 from rekindle.state_rewriting.layouts import Groups, JoinSide, Sessions, StateTable
 from rekindle.state_rewriting.variables import ExpiringVariable, Timers, Variable
 
@@ -24,7 +24,7 @@ class OperatorKind:
 
     def layout_of(self, operator: StatefulOperator, part: str | None) -> type[StateTable]:
         """Return how a part of such an operator is kept."""
-        if operator.timers and part == TIMERS:
+        if operator.timers and part == operator.timers_part:
             return Timers
         variable = operator.variables.get(part or "")
         return ExpiringVariable if variable is not None and variable.expires else self.layout
