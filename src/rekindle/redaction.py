@@ -71,15 +71,17 @@ class Redaction:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: frozenset[str] = frozenset()
+        self._values: set[str] = set()
         self._known: re.Pattern[str] | None = None
         self.learn(values)
 
     def learn(self, values: Iterable[str]) -> None:
-        """Hide these from now on, too."""
-        self._values |= {value for value in values if len(value) >= _SHORTEST}
-        known = sorted(self._values, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+        """Hide these from now on, too. Threads may call it at the same time."""
+        self._values.update(value for value in values if len(value) >= _SHORTEST)
+        known: list[str] = []
+        while len(known) < len(self._values):  # another thread may have taught more, and put its pattern here before
+            known = sorted(self._values, key=len, reverse=True)
+            self._known = re.compile("|".join(map(re.escape, known)))
 
     def __call__(self, text: str) -> str:
         if self._known is not None:

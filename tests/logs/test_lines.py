@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -153,3 +154,15 @@ def test_a_line_reads_as_text_and_as_one_line_of_json() -> None:
         "thread": "main",
         "trace": "a\nb",
     }
+
+
+def test_what_two_jobs_teach_at_the_same_time_is_hidden() -> None:
+    redact = Redaction()
+
+    def values() -> Iterator[str]:
+        redact.learn(["first secret"])  # the other job, in the middle
+        yield "second secret"
+
+    redact.learn(values())
+
+    assert redact("first secret, second secret") == f"{HIDDEN}, {HIDDEN}"
