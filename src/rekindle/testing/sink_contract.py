@@ -22,7 +22,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -35,9 +35,6 @@ from rekindle.testing.sink_under_test import SinkUnderTest, batch_of, permit, ro
 from rekindle.testing.turns import Turns
 
 __all__ = ["Row", "SinkContract", "batch_of", "permit"]
-
-if TYPE_CHECKING:
-    pass
 
 
 class SinkContract(SinkUnderTest):
