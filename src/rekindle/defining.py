@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeVar, get_args
 
 from rekindle.arguments import with_parts, with_repeats
 from rekindle.errors import DefinitionError
+from rekindle.errors.needing import needing_pyspark
 from rekindle.graph import job_graph
 from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition, SourceSpec
@@ -279,12 +280,8 @@ class DefinedJob:
             DefinitionError: raised by `graph`; ``PYSPARK_MISSING``.
         """
         graph = self.graph()
-        try:
+        with needing_pyspark():
             import rekindle.spark.engine  # noqa: F401
-        except ModuleNotFoundError as error:
-            if error.name in ("pyspark", "py4j"):
-                raise DefinitionError("PYSPARK_MISSING") from error
-            raise
         return Definition(
             graph=graph,
             sources={

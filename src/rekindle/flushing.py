@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rekindle.advice import advised
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
+from rekindle.errors.needing import needing_pyspark
 from rekindle.storage.open import folder_of
 
 if TYPE_CHECKING:
@@ -48,13 +49,9 @@ def flush(
     """
     settings = Config.of(config)
     folder = None if work is None else _work_folder(work)
-    try:
+    with needing_pyspark():
         from rekindle.session.session import make_plain_session, prepare_session, quiet
         from rekindle.spark.plain.flush import flush_query, places
-    except ModuleNotFoundError as error:
-        if error.name in ("pyspark", "py4j"):
-            raise DefinitionError("PYSPARK_MISSING") from error
-        raise
     directory, target = places(checkpoint, out, output_mode)
     session = (
         prepare_session(spark, plain=True)

@@ -143,14 +143,16 @@ class Job(DefinedJob):
         Raises:
             RekindleError: the definition, a setting, the storage, the session, a source or the plan is wrong.
         """
+        _check_rewind(rewind_sinks, restore)
+        _check_claim(claim_mode, restore)
+        settings, definition, of_spark = Config.of(config), self.definition(), texts(spark_config or {})
+        # After the definition, which says that PySpark is missing.
         from rekindle.beginning import begin
         from rekindle.session.jvm import log_of_jvm
         from rekindle.spark.engine import SparkEngines
         from rekindle.start.permissions import Permissions
         from rekindle.start.running import launches
 
-        _check_rewind(rewind_sinks, restore)
-        _check_claim(claim_mode, restore)
         permissions = Permissions(
             claim=claim_mode == "claim",
             rewind_sinks=rewind_sinks,
@@ -161,7 +163,6 @@ class Job(DefinedJob):
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
         )
-        settings, definition, of_spark = Config.of(config), self.definition(), texts(spark_config or {})
         launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rekindle.advice import advised
-from rekindle.errors import DefinitionError, RestoreError
+from rekindle.errors import RestoreError
+from rekindle.errors.needing import needing_pyspark
 from rekindle.ids import SubtaskId
 from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.results import Savepoint
@@ -71,13 +72,9 @@ def rewrite_state(
     source = kept.task(task)
     uid = next(uid for uid, state in kept.tasks.items() if state is source)
     (found,) = source.operators(operator)
-    try:
+    with needing_pyspark():
         from rekindle.session.session import active_or_made, check_classic
         from rekindle.state_rewriting import prepare
-    except ModuleNotFoundError as error:
-        if error.name in ("pyspark", "py4j"):
-            raise DefinitionError("PYSPARK_MISSING") from error
-        raise
     session = spark or active_or_made("rekindle rewrite_state", spark_config or {})
     check_classic(session)
     prepared = prepare(session, source, found, part, fn, evolve=evolve)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rekindle.advice import advised
-from rekindle.errors import DefinitionError
+from rekindle.errors.needing import needing_pyspark
 from rekindle.progress.stored_state import find_state
 
 if TYPE_CHECKING:
@@ -46,12 +46,8 @@ def state(
     """
     kept = find_state(os.fspath(path)).task(task)
     (found,) = kept.operators(operator)
-    try:
+    with needing_pyspark():
         from rekindle.session.session import active_or_made
         from rekindle.spark.state import state_frame
-    except ModuleNotFoundError as error:
-        if error.name in ("pyspark", "py4j"):
-            raise DefinitionError("PYSPARK_MISSING") from error
-        raise
     session = spark or active_or_made("rekindle state", spark_config or {})
     return state_frame(session, kept, found, part)
