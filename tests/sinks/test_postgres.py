@@ -298,6 +298,38 @@ def test_what_a_straggling_task_has_prepared_of_a_committed_batch_is_rolled_back
     assert sorted(postgres.psql("SELECT n FROM plain", database)) == [["0"], ["2"]]
 
 
+def test_what_a_straggling_task_has_staged_of_a_committed_batch_is_dropped_by_the_next_commit(
+    postgres: PostgresServer, database: str
+) -> None:
+    def staged(batch: SinkBatch) -> list[dict[str, Any]]:
+        return [*sink.prepare(PlainFrame([(batch.batch, "a")]), batch)]
+
+    def left() -> list[str]:
+        described = "SELECT obj_description(oid) FROM pg_class WHERE starts_with(obj_description(oid), 'rekindle:')"
+        return sorted(text.split(":")[2] for (text,) in postgres.query(described, (), database))
+
+    sink = opened(Postgres(postgres.dsn(database), "whole", atomic=True))
+    staged(batch_of(0, attempt="discarded"))
+    made = staged(batch_of(0))
+    staged(batch_of(1))
+    staged(replace(batch_of(0), lineage=2))
+    sink.commit(made, permit(1))
+    may_come = ["000001-t-1-0-000001-000000001-aa", "000001-t-1-0-000002-000000000-aa"]
+    assert left() == may_come, "they may still be committed"
+
+    staged(batch_of(0, attempt="late"))
+    with psycopg.connect(postgres.dsn(database)) as task:
+        [(writing,)] = postgres.query(
+            "SELECT relname FROM pg_class WHERE obj_description(oid) LIKE 'rekindle:%%-late'", (), database
+        )
+        task.execute(f"LOCK TABLE {writing} IN ROW EXCLUSIVE MODE")  # as a COPY does
+        sink.commit(staged(batch_of(2)), permit(2))
+        assert any(name.endswith("late") for name in left()), "a commit does not wait for such a task"
+    sink.commit(staged(batch_of(3)), permit(3))
+    assert left() == may_come[1:]
+    assert sorted(postgres.psql("SELECT n FROM whole", database)) == [["0"], ["2"], ["3"]]
+
+
 def test_names_of_commits_are_deleted_after_a_week_and_no_others(postgres: PostgresServer, database: str) -> None:
     batch = "substring(name FROM '-([0-9]{9})-')::int"
     notes = f"SELECT {batch} AS batch FROM rekindle_commits WHERE starts_with(name, 'rekindle:') ORDER BY batch"

@@ -64,6 +64,13 @@ class PostgresAttempts:
         with suppress(psycopg.errors.UndefinedObject):  # another driver is at it too
             connection.tpc_rollback(gid)
 
+    def drop_unused(self, connection: Connection, name: str) -> None:
+        """Drop the staging table of an attempt at once; an error where a task still writes into it."""
+        staging = self.staging(name).quoted
+        with connection.transaction():
+            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(staging))
+            self.drop(connection, name)
+
     def drop(self, connection: Connection, name: str) -> None:
         """Drop the staging table of an attempt."""
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.staging(name).quoted))

@@ -43,8 +43,8 @@ class Committing:
         gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
         wanted = [*gids, *(one["name"] for one in staged)]
         # In this order: what another driver commits in between is in both.
-        prepared = self.attempts.prepared(connection)
-        there = prepared | self.attempts.staged(connection)
+        prepared, tables = self.attempts.prepared(connection), self.attempts.staged(connection)
+        there = prepared | tables
         done = self.attempts.committed(connection, wanted)
         for name in wanted:
             if name not in there and name not in done:
@@ -56,15 +56,20 @@ class Committing:
                 self._commit_prepared(connection, gid)
         self._forget_old(connection, wanted)
         with suppress(psycopg.Error):  # it is committed; the next commit finds them again
-            self._roll_back_stragglers(connection, prepared - {*gids}, committables)
+            self._remove_stragglers(connection, prepared - {*wanted}, tables - {*wanted}, committables)
 
-    def _roll_back_stragglers(
-        self, connection: Connection, gids: Collection[str], committables: Sequence[Committable]
+    def _remove_stragglers(
+        self,
+        connection: Connection,
+        gids: Collection[str],
+        tables: Collection[str],
+        committables: Sequence[Committable],
     ) -> None:
-        """Roll back those of these transactions whose batch is committed: they are not part of it, and never will be.
+        """Remove those of these whose batch is committed: they are not part of it, and never will be.
 
-        A Spark task that outlives its attempt, or that ran twice, may prepare one after the attempt was cleaned up.
-        While it is there, the server can neither release its locks nor clean up what is older than it.
+        A Spark task that outlives its attempt, or that ran twice, may prepare or stage rows after the attempt was
+        cleaned up, and the server may be away when an attempt is to be cleaned up. While a prepared transaction is
+        there, the server can neither release its locks nor clean up what is older than it.
         """
         last: dict[tuple[str, int, int], int] = {}
         for one in committables:
@@ -74,6 +79,10 @@ class Committing:
             batch = self._batch(gid.rpartition(":")[0])
             if batch is not None and batch.batch <= last.get(_place(batch), -1):
                 self.attempts.roll_back(connection, gid)
+        for name in sorted(tables):
+            batch = self._batch(name)
+            if batch is not None and batch.batch <= last.get(_place(batch), -1):
+                self.attempts.drop_unused(connection, name)
 
     def _batch(self, name: str) -> SinkBatch | None:
         return SinkBatch.named(name.rpartition(":")[2], job="", sink=self.sink)
