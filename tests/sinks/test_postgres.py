@@ -330,6 +330,24 @@ def test_what_a_straggling_task_has_staged_of_a_committed_batch_is_dropped_by_th
     assert sorted(postgres.psql("SELECT n FROM whole", database)) == [["0"], ["2"], ["3"]]
 
 
+@pytest.mark.parametrize("name", ["a.b", "a`b", "Select", 'a"b %s', "ünï"])
+def test_a_column_may_have_any_name(spark: SparkSession, postgres: PostgresServer, database: str, name: str) -> None:
+    sink = opened(Postgres(postgres.dsn(database), "named"))
+    sink.commit(sink.prepare(spark.range(1).toDF(name), batch_of(0)), permit())
+    assert postgres.query("SELECT to_jsonb(named) FROM named", (), database) == [({name: 0},)]
+
+
+def test_a_table_is_not_made_with_a_name_that_postgresql_cuts_off(
+    spark: SparkSession, postgres: PostgresServer, database: str
+) -> None:
+    sink = opened(Postgres(postgres.dsn(database), "long"))
+    with pytest.raises(SinkError, match="cuts names off after 63 bytes") as error:
+        sink.prepare(spark.range(1).toDF("ü" * 32), batch_of(0))
+    assert error.value.code == "SINK_SCHEMA_MISMATCH"
+    assert not postgres.query("SELECT 1 FROM pg_class WHERE relname = 'long'", (), database)
+    sink.commit(sink.prepare(spark.range(1).toDF("ü" * 31), batch_of(0)), permit())
+
+
 def test_names_of_commits_are_deleted_after_a_week_and_no_others(postgres: PostgresServer, database: str) -> None:
     batch = "substring(name FROM '-([0-9]{9})-')::int"
     notes = f"SELECT {batch} AS batch FROM rekindle_commits WHERE starts_with(name, 'rekindle:') ORDER BY batch"

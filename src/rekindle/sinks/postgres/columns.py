@@ -14,11 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rekindle.sinks.reading import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PART = "rekindle_part"
 """A column of our own: in the DataFrame the number of the partition, in a staging table which part a row belongs to."""
+
+_LONGEST_NAME = 63
+"""Bytes of a name, unless PostgreSQL was built otherwise."""
 
 _US_TO_2000 = 946_684_800_000_000
 _DAYS_TO_2000 = 10_957
@@ -149,6 +154,8 @@ def definition(schema: StructType) -> list[tuple[str, str]]:
         made_as = kind.replace("decimal", "numeric") if _family(kind) == "decimal" else _CREATED.get(_family(kind))
         if made_as is None:
             raise ValueError(f"column {field.name!r} is {kind}, which has no type in PostgreSQL")
+        if len(field.name.encode()) > _LONGEST_NAME:
+            raise ValueError(f"PostgreSQL cuts names off after {_LONGEST_NAME} bytes, also that of {field.name!r}")
         made.append((field.name, made_as))
     return made
 
@@ -178,7 +185,10 @@ def fitting(schema: StructType, columns: Iterable[Column]) -> list[Column]:
 
 
 def expressions(schema: StructType) -> list[str]:
-    """Return what Spark is to select: the columns, nested ones as JSON, and the number of the partition."""
-    names = [(f"`{field.name.replace('`', '``')}`", _family(field.dataType.simpleString())) for field in schema.fields]
-    chosen = [f"to_json({name}) AS {name}" if family == "json" else name for name, family in names]
-    return [*chosen, f"spark_partition_id() AS {PART}"]
+    """Return what Spark is to select: the columns, nested ones as JSON, and the number of the partition.
+
+    They get plain names, since `mapInArrow` looks columns up by their names, where a dot leads into a struct.
+    """
+    columns = [(quoted(field.name), _family(field.dataType.simpleString())) for field in schema.fields]
+    values = [f"to_json({name})" if family == "json" else name for name, family in columns]
+    return [*(f"{value} AS c{index}" for index, value in enumerate(values)), f"spark_partition_id() AS {PART}"]
