@@ -217,6 +217,18 @@ def test_rows_whose_partition_cannot_be_said_are_refused_before_their_checkpoint
     assert error.value.permanent
 
 
+def test_a_table_may_be_partitioned_by_a_column_of_a_struct_or_with_an_odd_name(
+    spark: SparkSession, target: Path
+) -> None:
+    inner = pa.struct([("b", pa.string())])
+    schema = pa.schema([("s", inner), ("b", pa.string()), ("o`dd.x", pa.string())])
+    made(target, schema, **{"s.b": IdentityTransform(), "o`dd.x": IdentityTransform()})
+    rows = "named_struct('b', if(id < 2, 'x', 'y')) AS s, 'same' AS b, if(id = 0, 'p', 'q') AS `o``dd.x`"
+    put(opened(target), spark.sql(f"SELECT {rows} FROM range(3)").coalesce(1))
+    partitions = {tuple(task.file.partition) for task in table_of(target).scan().plan_files()}
+    assert partitions == {("x", "p"), ("x", "q"), ("y", "q")}
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.iceberg_columns import arrow_schema, split_by
+from rekindle.sinks.iceberg_columns import arrow_schema, source_of, split_by
 from rekindle.sinks.iceberg_commit import add, described
 from rekindle.sinks.iceberg_files import NoPartitionError, data_folder, data_store, partition_of
 from rekindle.sinks.iceberg_rewind import TRIES, rewind
@@ -277,7 +277,7 @@ class Iceberg(TwoPhaseSink):
             sql = split_by(transform, str(source.field_type))
             if sql is None:
                 raise self._invalid(f"it is partitioned by {transform} of {source.name!r}, which cannot be written")
-            yield f"__partition_{field.field_id}", sql.format(f"`{source.name}`")
+            yield f"__partition_{field.field_id}", sql.format(source_of(table.schema(), field.source_id))
 
     def _check_place(self, table: Table) -> None:
         folder = data_folder(table)

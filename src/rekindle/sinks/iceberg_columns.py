@@ -6,8 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rekindle.sinks.reading import quoted
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.schema import Schema
 
 _UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
 _UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
@@ -30,6 +33,14 @@ _SPLITS = {
 def split_by(transform: str, kind: str) -> str | None:
     """Return SQL that splits rows as a partition does; None where there is none for this transform."""
     return _SPLITS.get((transform, kind)) or _SPLITS.get((transform, ""))
+
+
+def source_of(schema: Schema, number: int) -> str:
+    """Return SQL of the column with a number; it may be inside of a struct."""
+    for field in schema.fields:
+        if field.field_id == number:
+            return quoted(field.name)
+    return ".".join(map(quoted, (schema.find_column_name(number) or "").split(".")))
 
 
 def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
