@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Postgres, SinkBatch
-from rekindle.sinks.postgres.database import _may_connect, _may_pass, connect, patience
+from rekindle.sinks.postgres.database import ATTEMPTS, PATIENCE_S, _may_connect, _may_pass, connect, patience
 from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.jobs.kit import until
@@ -561,6 +561,9 @@ def test_a_connection_is_tried_again_by_what_the_server_answers_and_not_by_its_w
     unknown = psycopg.OperationalError("FATAL: the role does not exist: authentication failed")
     may_connect = _may_connect(nowhere)
     assert [may_connect(error) for error in (worded, unknown) * 5] == [True] * 10
+
+    pauses = [min(5.0, 0.1 * 2**tried) for tried in range(ATTEMPTS - 1)]  # stamina's shortest
+    assert sum(pauses) >= PATIENCE_S, "a server whose port is closed is waited for as long as the pages say"
 
     assert not _may_pass(psycopg.errors.InvalidPassword("x")), "SQLSTATE 28P01"
     assert _may_pass(psycopg.errors.AdminShutdown("database x does not exist")), "SQLSTATE 57P01"

@@ -32,8 +32,9 @@ UNION ALL SELECT set_config('idle_in_transaction_session_timeout', '30s', false)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
 
-ATTEMPTS = 6
 PATIENCE_S = 20.0
+ATTEMPTS = 12
+"""More than there are in that time if each fails at once, as where the server's port is closed."""
 
 
 _LINK = {
