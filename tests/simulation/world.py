@@ -556,7 +556,7 @@ class World:
         self.engine.keeps = int(settings[BATCHES_KEPT])
         yield
 
-    def _shown_logs(self, store: Store) -> Store:
+    def _shown_logs(self, store: Store, _: str | None = None) -> Store:
         if store.pace == 1:
             return store
         name = f"disk-{len(self.engine.disks)}"
