@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 
 import pytest
 
 from rekindle.errors import StorageError
-from rekindle.storage.copying import SIDE_BY_SIDE, copy_all
+from rekindle.storage.copying import SIDE_BY_SIDE, copy_all, side_by_side
 from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 
@@ -46,3 +47,21 @@ def test_a_file_that_vanishes_is_reported_and_the_rest_is_not_begun() -> None:
         copy_all(source, target, PATHS)
     assert caught.value.code == "OBJECT_CORRUPT"
     assert len(target.names("to")) <= 3 + SIDE_BY_SIDE
+
+
+def test_an_interrupt_waits_for_what_is_under_way() -> None:
+    all_have_begun, returned, seen = threading.Barrier(SIDE_BY_SIDE), threading.Event(), list[bool]()
+    numbers: dict[str, int] = {}
+
+    def act(number: int) -> None:
+        all_have_begun.wait(30)
+        beside = threading.current_thread() is not threading.main_thread()
+        if beside and numbers.setdefault("interrupts", number) == number:
+            _thread.interrupt_main()
+            seen.append(returned.wait(0.5))
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(act, range(SIDE_BY_SIDE))
+    returned.set()
+
+    assert seen == [False]

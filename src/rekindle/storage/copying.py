@@ -44,7 +44,10 @@ def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> 
 
 
 def side_by_side(act: Callable[[Item], None], items: Iterable[Item]) -> None:
-    """Do something with each of these items, several at a time; raise the first error, once none is under way."""
+    """Do something with each of these items, several at a time; raise the first error, once none is under way.
+
+    An interrupt counts as an error, so that the caller may delete what was made. A second one is raised at once.
+    """
     left, taking = iter(list(items)), threading.Lock()
     wrong: list[BaseException] = []
 
@@ -59,11 +62,24 @@ def side_by_side(act: Callable[[Item], None], items: Iterable[Item]) -> None:
             except BaseException as error:
                 wrong.append(error)
 
-    threads = [threading.Thread(target=work, name="copy", daemon=True) for _ in range(SIDE_BY_SIDE - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
+    def work_beside(ended: threading.Event) -> None:
+        work()
+        ended.set()
+
+    # Not by `join`: Python 3.11 takes a thread for dead whose `join` was interrupted.
+    others = [threading.Event() for _ in range(SIDE_BY_SIDE - 1)]
+    for ended in others:
+        threading.Thread(target=work_beside, args=(ended,), name="copy", daemon=True).start()
+    try:
+        work()
+        _wait_for(others)
+    except KeyboardInterrupt as error:
+        wrong.append(error)
+        _wait_for(others)
     if wrong:
         raise wrong[0]
+
+
+def _wait_for(events: Iterable[threading.Event]) -> None:
+    for event in events:
+        event.wait()
