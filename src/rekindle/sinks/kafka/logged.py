@@ -21,7 +21,7 @@ _VARYING = re.compile(r"^\w+ (\[[^\]]*\] ?)*:|\d+ms")
 class SeldomTheSame(logging.Filter):
     """Let a line through once a minute, whichever client has it; never one about a setting that is another client's."""
 
-    def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, elapsed_s: Callable[[], float] | None = None) -> None:
         super().__init__()
         self._elapsed_s = elapsed_s
         self._shown_s: dict[str, float] = {}
@@ -32,7 +32,7 @@ class SeldomTheSame(logging.Filter):
         if message.startswith(_OF_ANOTHER):
             return False
         line = _VARYING.sub("", message)
-        now_s, shown_s = self._elapsed_s(), self._shown_s.get(line)
+        now_s, shown_s = (self._elapsed_s or time.monotonic)(), self._shown_s.get(line)
         if shown_s is not None and now_s < shown_s + _EVERY_S:
             return False
         if len(self._shown_s) >= _AT_MOST:
