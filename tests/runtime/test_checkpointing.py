@@ -40,8 +40,13 @@ def test_each_manifest_names_exactly_the_transactions_since_the_one_before(world
     world.rows.available, world.rows.ended = 30, False
     world.before["purge"] = Faulty(1_000)  # the records are to be looked at afterwards
     handle = world.start(**OFTEN)
-    until(lambda: len(world.manifests()) > 5 and world.read() == 30)
-    world.rows.available, world.rows.ended = 40, True
+
+    def several_after_one_more_row() -> bool:  # without new rows there is no new checkpoint
+        world.rows.available += 1
+        return len(world.manifests()) > 5
+
+    until(several_after_one_more_row)
+    world.rows.available, world.rows.ended = world.rows.available + 10, True
     assert ended(handle).state == "FINISHED"
 
     manifests, records = world.manifests(), world.records()
