@@ -25,7 +25,8 @@ _QUOTED = r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|(?P<quote>\\{1,3
 """A text in quotes, in which a backslash may stand before a letter; or in quotes with backslashes, as JSON in JSON."""
 
 _ASSIGNED = re.compile(
-    rf"""(?is)((?:(?:{_WORDS})[\w.-]{{0,80}}(?:\\{{0,3}}["'])?\s{{0,3}}(?:[=:]|%3[ad])|(?<![a-z])pass=)\s{{0,3}})"""
+    rf"""(?is)((?:(?:{_WORDS})[\w.-]{{0,80}}(?<!file)(?<!path)(?:\\{{0,3}}["'])?\s{{0,3}}(?:[=:]|%3[ad])"""
+    r"""|(?<![a-z])pass=)\s{0,3})"""
     rf"""(?:{_QUOTED}|\\{{0,3}}["']?[^\s"',;&)}}\]]+)"""
 )
 _IN_URL = re.compile(r"""(://)[^/\s:@\[]{0,200}:(?!\d{1,5}(?:[^\w@.%+~!$&*=-]|$))[^\s"'<>]{1,200}@""")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,6 +19,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.runs import Identity
 from rekindle.storage.forgetting import forget_job
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
 from tests.cli.kit import JANUARY_MS, Command, ManualClock, start
 
 
@@ -90,6 +94,17 @@ def test_to_follow_a_log_ends_with_the_job(command: Command, job: JobStorage, cl
     write(job, 1, "one")
     clock.pause = lambda _: forget_job(job, 0)
     assert command.error("logs", "bids", "--follow") == "JOB_UNKNOWN"
+
+
+def test_to_follow_a_log_ends_once_no_one_reads_what_is_printed(tmp_path: Path) -> None:
+    job = JobStorage(LocalStore(str(tmp_path)), "bids")
+    start(job)
+    write(job, 1, "one")
+    command = [sys.executable, "-m", "rekindle.cli", "logs", "bids", "--follow", "--storage", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and "one" in process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ def test_an_error_quotes_no_password() -> None:
     assert "postgresql://***@db/orders?sslmode=require" in error.message
 
 
+def test_where_a_secret_lies_is_no_secret() -> None:
+    error = JobError("SPARK_DIED", reason="Invalid value for '--token-file': File 'x' does not exist, token='hunter22'")
+    assert "'--token-file': File 'x' does not exist, token=***" in error.message
+
+
 def test_an_event_has_no_password_in_its_trace() -> None:
     kept: list[tuple[Any, Any]] = []
     events = TaskEvents(lambda *words, **more: kept.append((words, more)))

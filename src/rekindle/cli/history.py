@@ -67,6 +67,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
             return
         first = False
         clock().wait(_FOLLOW_S * monitor.store.pace)
+        output.check_read()
 
 
 def _event_lines(event: HistoryEvent, traces: bool) -> Iterator[str]:

@@ -49,6 +49,7 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
         if not follow:
             break
         clock().wait(_FOLLOW_S * found.store.pace)
+        output.check_read()
     if place == first and not as_json:
         output.say(f"{job} has no log{'' if number is None else f' of run {number}'}.", err=True)
 

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -60,6 +61,22 @@ def say(text: str, *, err: bool = False) -> None:
         if err or error.errno == errno.EPIPE:  # no one reads it any more
             raise
         raise UnwrittenError(*error.args) from error
+
+
+def check_read() -> None:
+    """Find out whether stdout is read, before there is anything to write: ``| head`` reads a few lines and ends.
+
+    Raises:
+        BrokenPipeError: no one reads it any more.
+    """
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # it is no file
+        return
+    looked = select.poll()
+    looked.register(number, 0)
+    if any(event & select.POLLERR for _, event in looked.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def harmless(text: str) -> str:
