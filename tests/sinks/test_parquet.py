@@ -116,7 +116,7 @@ def test_files_appear_whole_under_their_names_and_a_commit_cut_short_between_two
 
 
 @pytest.mark.parametrize(
-    ("path", "reason"), [("ftp://bucket/x", "of this kind: ftp"), ("{root}/file/below", "Not a directory")]
+    ("path", "reason"), [("ftp://bucket/x", "begin with 'ftp'"), ("{root}/file/below", "Not a directory")]
 )
 def test_a_target_that_cannot_be_written_is_refused_before_anything_runs(
     tmp_path: Path, path: str, reason: str

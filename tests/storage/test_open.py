@@ -44,9 +44,9 @@ def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
         ("memory:///x", "memory"),
         ("file://host/x", "file"),
         ("file:state", "file"),
-        ("dbfs:/mnt/state", "dbfs"),
-        ("s3:/bucket/state", "s3"),
-        ("hdfs:/state", "hdfs"),
+        ("dbfs:/mnt/state", "dbfs:/"),
+        ("s3:/bucket/state", "s3:/"),
+        ("hdfs:/state", "hdfs:/"),
     ],
 )
 def test_another_scheme_is_refused_by_name_and_shows_no_secret(uri: str, scheme: str) -> None:

@@ -543,7 +543,7 @@ CONDITIONS: dict[str, Condition] = {
             "Give storage= (or REKINDLE_STORAGE) and each file sink an address, or a path that all machines share.",
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
-            "There is no storage for addresses of this kind: {scheme}.",
+            "There is no storage at addresses that begin with {scheme!r}.",
             (
                 "Use a local or mounted path, or an address that begins with file:///, s3://, abfss://, gs:// or "
                 "hdfs://. See: rekindle docs object-storage"

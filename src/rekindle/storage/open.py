@@ -18,7 +18,7 @@ from rekindle.storage.port import Store
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.DOTALL)
 _S3 = re.compile("^s3a://")
-_SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)|[A-Za-z][A-Za-z0-9+.-]+(?=:/)")
+_SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)|[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 """With one slash, too: ``dbfs:/state`` and a mistyped ``s3:/bucket`` are no folders of this machine."""
 
 
