@@ -23,7 +23,7 @@ import pytest
 
 import rekindle as rk
 from rekindle.errors import StorageError
-from rekindle.storage import aws
+from rekindle.storage import aws, clouds
 from rekindle.storage.open import open_store
 from tests.servers.fake import Asked, FakeServer, Said, an_object, fake_server
 from tests.waiting import until
@@ -393,6 +393,16 @@ def test_the_order_in_which_credentials_are_looked_for_on_google(
     of_the_tool.unlink()
     found.append(issuer())
     assert found == ["given", *files, "the tool", f"{SECRET}-1"]
+
+
+def test_tokens_that_are_renewed_in_the_environment_leave_a_bounded_number_of_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket = clouds.BucketFolder(root="s3a://bucket", prefix="", extra="s3", make=object)
+    for number in range(100):
+        monkeypatch.setenv("AWS_SESSION_TOKEN", f"{SECRET}{number}")
+        clouds.client(bucket)
+    assert clouds._client.cache_info().currsize == 64
 
 
 def test_another_endpoint_in_the_environment_is_another_client(

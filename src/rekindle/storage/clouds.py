@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from rekindle.errors import StorageError
@@ -26,6 +26,9 @@ _GOOGLES = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
 _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 _IS_FOLDER = "hdi_isfolder"
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_")
+
+_CLIENTS = 64
+"""The most clients to keep: a program that renews its token in the environment leaves one with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def client(place: BucketFolder) -> Any:
         raise StorageError(code, uri=place.shown, reason=reason) from None
 
 
-@cache
+@lru_cache(maxsize=_CLIENTS)
 def _client(root: str, make: Callable[[], Any], *_: object) -> Any:
     """Make one client for each place, process and environment."""
     return make()
