@@ -15,9 +15,9 @@ def forgotten() -> None:
     next_steps.remember(None)
 
 
-def test_each_verb_that_a_next_step_may_name_takes_a_storage() -> None:
-    for verb in next_steps.VERBS:
-        assert "storage" in {parameter.name for parameter in rekindle.commands[verb].params}, verb
+def test_next_steps_know_every_verb_that_takes_a_storage() -> None:
+    found = {name for name, verb in rekindle.commands.items() if "storage" in {one.name for one in verb.params}}
+    assert found == set(next_steps.VERBS)
 
 
 @pytest.mark.parametrize(
