@@ -194,12 +194,14 @@ class Job(DefinedJob):
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
         allow_other_name: bool = False,
+        allow_shared_target: bool = False,
     ) -> StartPreview:
         """Return what `start` would do now, and start nothing: no session, no run, nothing is written.
 
         For a job that runs, this is what a start would do once it has ended. With a session the queries are examined,
         too: each is built, Spark compares it with the schemas of its state, and changes that alter the meaning of the
-        state are reported. No row is read or computed for that.
+        state are reported. No row is read or computed for that. The targets of sinks are looked at, and with a session
+        the columns of the rows compared with theirs.
 
         The arguments are those of `start` that the decision needs.
 
@@ -218,6 +220,7 @@ class Job(DefinedJob):
             drained=allow_drained,
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
+            shared_target=allow_shared_target,
             rewind_sinks=rewind_sinks,
         )
         launched = launches(self.definition(), location_of(storage), Config.of(config), permissions, mode=mode)

@@ -80,12 +80,26 @@ def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
             }
         ],
         "sources": [{"uid": "history", "kind": "Files", "fate": "begins", "tasks": ["hourly"]}],
-        "sinks": [{"uid": "out", "kind": "Parquet", "fate": "begins", "has_prepared": False}],
+        "sinks": [
+            {"uid": "out", "kind": "Parquet", "fate": "begins", "has_prepared": False, "refused": None, "unseen": None}
+        ],
         "changes": [],
         "graph": [],
         "rewinds": [],
         "unseen": "--no-spark",
     }  # fmt: skip
+
+
+def test_a_target_that_cannot_be_written_is_refused_with_what_to_do(command: Command, job_file: Path) -> None:
+    Path("out").write_text("")
+    result = command("check", str(job_file), "--no-spark")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert "out   is refused: SINK_TARGET_INVALID" in lines
+    assert any(line.startswith("out is refused: [SINK_TARGET_INVALID] Sink 'out' cannot write to ") for line in lines)
+    assert any(line.startswith("next: Correct the target") for line in lines)
+    assert Path("out").read_text() == ""
+    assert not Path(command.storage).exists()
 
 
 def test_a_job_that_has_ended_and_a_refused_start_are_distinguished(command: Command, job_file: Path) -> None:
@@ -126,7 +140,11 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
                 SourcePreview(uid="live", kind="Stream", fate="resumes"),
                 SourcePreview(uid="old", fate="dropped"),
             ),
-            sinks=(SinkPreview(uid="out", kind="Parquet", fate="resumes", has_prepared=True),),
+            sinks=(
+                SinkPreview(uid="out", kind="Parquet", fate="resumes", has_prepared=True),
+                SinkPreview(uid="mine", kind="Mine", fate="begins", unseen="it has no method for that"),
+                SinkPreview(uid="lost", kind="Kafka", fate="begins", has_prepared=True, refused=REFUSED),
+            ),
             changes=(
                 JobChange(what="source live: watermark", before="4 seconds", now="10 seconds"),
                 JobChange(what="sink out: kind", before=None, now="Parquet"),
@@ -155,6 +173,8 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "",
         "sink  then",
         "out   continues; commits first what was prepared for it",
+        "mine  gets the rows from now on",
+        "lost  is refused: QUERY_REFUSED",
         "",
         "changed                 now         before",
         "source live: watermark  10 seconds  4 seconds",
@@ -167,6 +187,9 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "f was not looked at: e, which it reads, could not be built.",
         "g computes its history as a batch, and then streams.",
         "h streams its history: it has sessions.",
+        "The target of mine was not looked at: it has no method for that.",
+        "lost is refused: [QUERY_REFUSED] Spark does not want it.",
+        "next: Change it.",
     ]
 
 

@@ -11,6 +11,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "kafka": (
         "tests/crash/test_connectors.py",
         "tests/jobs/test_backlog_of_kafka.py",
+        "tests/sinks/test_examining.py",
         "tests/sinks/test_kafka.py",
         "tests/sinks/test_owners.py",
         "tests/sinks/test_reading_back.py",

@@ -12,6 +12,7 @@ from rekindle.errors import RestoreError
 from rekindle.runtime.driver import Driver
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
+from rekindle.start.previews import StartPreview
 from rekindle.testing.fake_runner import FakeInput
 from tests.runtime.kit import NEVER, World, ended, until
 
@@ -61,6 +62,16 @@ def test_a_storage_that_knows_less_than_its_sinks_is_refused(older: World) -> No
 
     with pytest.raises(RestoreError, match="STORAGE_OLDER"):
         begun(older)
+
+
+def test_a_look_before_the_start_finds_it_and_knows_the_permission(older: World) -> None:
+    def preview(*, sink_ahead: bool) -> StartPreview:
+        permissions = Permissions(sink_ahead=sink_ahead)
+        return Launch(older.definition(), older.store, Config.of(NEVER), permissions).preview(None)
+
+    codes = {sink.uid: (sink.refused or {}).get("code") for sink in preview(sink_ahead=False).sinks}
+    assert codes == {"out": "STORAGE_OLDER", "second": "STORAGE_OLDER"}
+    assert not preview(sink_ahead=True).refused
 
 
 def test_with_permission_it_goes_on_with_numbers_that_no_sink_has_seen(older: World) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 import rekindle as rk
 from rekindle.config import Config
-from rekindle.errors import JobError, RestoreError
+from rekindle.errors import JobError, RestoreError, SinkError
+from rekindle.sinks import TwoPhaseSink
 from rekindle.start.preview import changes, in_new_names
 from rekindle.start.previews import JobChange, StartPreview, TaskPreview
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription, TaskDescription
+from rekindle.testing.fake_sink import FakeSink
 from tests.runtime.kit import NEVER, World, ended, until
 
 
@@ -57,6 +59,39 @@ def test_what_no_one_has_foreseen_while_the_queries_are_looked_at_has_a_code_and
     with pytest.raises(JobError, match=r"START_FAILED.*ZeroDivisionError: ") as raised:
         world.launch().preview(None, world.engine)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+def test_a_target_that_a_start_would_refuse_is_named_and_the_others_are_looked_at(world: World) -> None:
+    def taken() -> None:
+        raise SinkError("TARGET_TAKEN", sink="out", target="there", owner="other-1", storage="elsewhere", since="today")
+
+    world.sinks["out"].before["examine"] = taken
+    said = look(world)
+    assert said.refused
+    found = {sink.uid: sink.refused for sink in said.sinks}
+    assert found["out"] is not None and found["out"]["code"] == "TARGET_TAKEN"
+    assert found["second"] is None
+
+
+def test_a_sink_that_only_a_start_can_look_at_is_named(world: World) -> None:
+    class Unseen(FakeSink):
+        examine = TwoPhaseSink.examine
+
+    world.sinks["out"] = Unseen()
+    said = look(world)
+    assert not said.refused
+    assert {sink.uid: sink.unseen for sink in said.sinks} == {
+        "out": "such a sink is looked at by the start alone",
+        "second": None,
+    }
+
+
+def test_a_sink_at_work_is_not_touched_by_a_look(world: World) -> None:
+    world.run(**NEVER)
+    sink = world.sinks["out"]
+    before = dict(vars(sink))
+    look(world, "1")
+    assert vars(sink) == before
 
 
 def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:

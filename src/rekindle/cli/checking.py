@@ -52,11 +52,11 @@ def check(jobfile: str, as_json: bool, no_spark: bool, spark_config: Mapping[str
 
     It shows whether each task, source and sink begins, resumes, has finished or is dropped, and what has changed since
     the last run. In a Spark session of its own, it builds each query and lets Spark compare it with its state. It reads
-    no row; without Spark it leaves the queries out and says so. It writes nothing, and the job may run.
+    no row; without Spark it leaves queries and columns out, and says so. It writes nothing, and the job may run.
 
-    It asks no target of a sink, and no broker of Kafka. Only the start itself finds out whether a topic or table is
-    there, whether it takes the rows, and whether it belongs to another job. Exit code: 0 if nothing else forbids the
-    start; 1, with the reason, if it is refused.
+    It looks at the targets of sinks: whether a server answers, a topic is there, columns fit, or another job writes
+    there. It asks no server of a source. Exit code: 0 if it has found nothing that forbids the start or ends the job
+    with its first batch; 1, with the reason, if it has.
     """
     return show(jobfile, arguments, spark_config, no_spark=no_spark, as_json=as_json)
 
@@ -138,9 +138,17 @@ def _changes(preview: StartPreview) -> Iterator[str]:
             yield f"{task.uid} {streamed or 'computes its history as a batch, and then streams.'}"
         if task.unseen is not None and task.fate != "finished":
             yield f"{task.uid} was not looked at: {task.unseen}."
-        if task.refused is not None:
-            yield f"{task.uid} is refused: [{task.refused['code']}] {task.refused['message']}"
-            yield f"next: {next_step(task.refused['next_step'])}"
+        yield from _refused(task.uid, task.refused)
+    for sink in preview.sinks:
+        if sink.unseen is not None:
+            yield f"The target of {sink.uid} was not looked at: {sink.unseen}."
+        yield from _refused(sink.uid, sink.refused)
+
+
+def _refused(uid: str, error: Mapping[str, Any] | None) -> Iterator[str]:
+    if error is not None:
+        yield f"{uid} is refused: [{error['code']}] {error['message']}"
+        yield f"next: {next_step(error['next_step'])}"
 
 
 def rewound(preview: StartPreview) -> list[str]:
@@ -153,6 +161,8 @@ def rewound(preview: StartPreview) -> list[str]:
 
 
 def _sink(sink: SinkPreview) -> str:
+    if sink.refused is not None:
+        return f"is refused: {sink.refused['code']}"
     first = "; commits first what was prepared for it" if sink.has_prepared else ""
     return f"{_SINKS[sink.fate]}{first}"
 

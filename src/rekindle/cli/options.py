@@ -62,6 +62,9 @@ _ALLOWED: dict[str, Callable[[Any], Any]] = {
     "other_name": click.option(
         "--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."
     ),
+    "shared_target": click.option(
+        "--allow-shared-target", is_flag=True, help="Write to a target that another job, or a copy, writes to."
+    ),
 }
 
 _STARTED: tuple[Callable[[Any], Any], ...] = (

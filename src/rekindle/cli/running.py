@@ -65,7 +65,6 @@ _END_S = 10.0
     show_default=True,
     help="claim: the job owns the savepoint, and deletes it once it has as many checkpoints as it retains.",
 )
-@click.option("--allow-shared-target", is_flag=True, help="Write to a target that another job, or a copy, writes to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @click.option("--yes", is_flag=True, help="Do not ask before sinks go back; needed without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Show what the run would do, as rekindle check does, and do nothing.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rekindle.errors import RekindleError
 from rekindle.graph.job_graph import JobGraph
@@ -13,6 +14,9 @@ from rekindle.runtime.definition import Definition
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +70,5 @@ class Examined:
     streams_history: str | None = None
     #: reason why it was not examined; None: it was
     unseen: str | None = None
+    #: columns of its rows; None: they are not known
+    columns: StructType | None = None

@@ -15,32 +15,30 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.delta_commit import add, described, has
 from rekindle.sinks.delta_features import not_honoured
-from rekindle.sinks.delta_partitions import PARTITION_TYPES, partition_of, repartitioned, unnamed_day
+from rekindle.sinks.delta_partitions import unnamed_day, unpartitioned
 from rekindle.sinks.delta_places import is_reached, reached
-from rekindle.sinks.delta_rewind import TRIES, rewind
-from rekindle.sinks.delta_schema import changed, columns_in, columns_of, other_type, relaxed
-from rekindle.sinks.footers import delta_statistics
+from rekindle.sinks.delta_rewind import rewind
+from rekindle.sinks.delta_schema import columns_in, columns_of, misfit, relaxed
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import all_of, read_files
-from rekindle.sinks.staging import NOTES, Attempts, open_writable
+from rekindle.sinks.staging import NOTES, Attempts, open_readable, open_writable
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
-from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme, shown
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry, Store
+from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
-    from deltalake.transaction import AddAction, RemoveAction
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class Delta(TwoPhaseSink):
@@ -103,21 +101,39 @@ class Delta(TwoPhaseSink):
     def _application(self) -> str:
         return f"rekindle/{self._job}/{self._sink}"
 
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Look for the directory, the table in it, its owner and its columns."""
+        self._begin(claim.owner, claim.sink)
+        self._place = open_readable(self.path, claim.sink)
+        table = self._looked_at()
+        claim.check(OwnerFiles(self._store, NOTES), shown(self.path))
+        if columns is not None:
+            wanted = json.loads(columns.json(), object_hook=relaxed)
+            self._schema(wanted["fields"])
+            self._check(wanted, table)
+        return self.newest_committed()
+
     def open(self, job: str, sink: str) -> None:
         """Make the directory, see that it can be written, and look at the table if there is one."""
+        self._begin(job, sink)
+        self._place = open_writable(self.path, sink, f"{NOTES}/{job}/{sink}")
+        self._looked_at()
+
+    def _begin(self, job: str, sink: str) -> None:
         self._job, self._sink, self._fits = job, sink, None
         try:
-            from deltalake import DeltaTable
+            import deltalake  # noqa: F401
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
         if not is_reached(self.path):
-            reason = f"a table in a store of the kind {hadoop_scheme(self.path)!r} is not supported in this version"
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(self.path), reason=reason)
-        self._place = open_writable(self.path, sink, f"{NOTES}/{job}/{sink}")
-        if "%" in self._place.location:
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason="delta-rs misreads '%' in paths")
-        if DeltaTable.is_deltatable(**self._reached):
-            self._refuse_features(self._table())
+            raise self._invalid(f"a table in a store of the kind {hadoop_scheme(self.path)!r} is not supported yet")
+
+    def _looked_at(self) -> DeltaTable | None:
+        if "%" in self._store.location:
+            raise self._invalid("delta-rs misreads '%' in paths")
+        if (table := self._found()) is not None:
+            self._refuse_features(table)
+        return table
 
     def claim(self, claim: Claim) -> None:
         """Take the table."""
@@ -142,7 +158,7 @@ class Delta(TwoPhaseSink):
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            if committables and not self._has(self._table(), permit.checkpoint):
+            if committables and not has(self._table(), self._application, permit.checkpoint):
                 self._add(committables, permit.checkpoint)
         except TableNotFoundError as error:
             raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=self.path) from error
@@ -181,61 +197,17 @@ class Delta(TwoPhaseSink):
 
         return self._table() if DeltaTable.is_deltatable(**self._reached) else None
 
-    def _has(self, table: DeltaTable, checkpoint: int) -> bool:
-        return (-1 if (version := table.transaction_version(self._application)) is None else version) >= checkpoint
-
     def _add(self, committables: Sequence[Committable], checkpoint: int) -> None:
-        from deltalake import CommitProperties, Transaction
-        from deltalake.exceptions import CommitFailedError
-
         files = list(self._attempts.files(committables))
         fitted = self._fits  # by a batch of this run, else the rows are of an earlier one
         columns = columns_of(fitted[0]) if fitted is not None else columns_in(self._attempts.footer(files[0]))
-        added = for_each(self._store, self._action, files)
-        adds: list[AddAction | RemoveAction] = [*added]
-        properties = CommitProperties(
-            app_transactions=[Transaction(self._application, checkpoint)],
-            custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
-        )
-        for tried in range(1, TRIES + 1):
-            # Delta refuses what has come since this look, so the look has to show that the checkpoint is not there yet.
-            table = self._table()
-            if self._has(table, checkpoint):
-                return
-            reason = (
-                changed(columns, columns_of(table.schema().to_json()))
-                or repartitioned((add.partition_values for add in added), table.metadata().partition_columns)
-                or not_honoured(table)
-            )
-            if reason is not None:
-                with self._lock:
-                    self._fits = None
-                raise self._mismatch(reason)
-            try:
-                table.create_write_transaction(
-                    adds,
-                    mode="append",
-                    schema=table.schema(),
-                    partition_by=table.metadata().partition_columns,
-                    commit_properties=properties,
-                )
-                return
-            except CommitFailedError:
-                # Another driver has committed the same, or others have changed the table: the next look shows it.
-                if tried == TRIES:
-                    raise
-
-    def _action(self, file: Entry) -> AddAction:
-        from deltalake.transaction import AddAction
-
-        return AddAction(
-            path=file.path,
-            size=file.size_bytes,
-            partition_values=partition_of(file.path.split("/")[4:-1]),  # after rekindle/job/sink/attempt
-            modification_time=time.time_ns() // 1_000_000,
-            data_change=True,
-            stats=delta_statistics(self._attempts.footer(file)),
-        )
+        tells = f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"
+        try:
+            add(self._table, self._application, checkpoint, described(self._attempts, files), columns, tells)
+        except ValueError as error:
+            with self._lock:
+                self._fits = None
+            raise self._mismatch(str(error)) from error
 
     # -- the table's schema -------------------------------------------------------------------------------------------
 
@@ -252,32 +224,33 @@ class Delta(TwoPhaseSink):
             return self._fits[1]
 
     def _fitted(self, wanted: dict[str, Any]) -> list[str]:
+        self._check(wanted, None)
+        table = self._made(self._schema(wanted["fields"]))
+        self._refuse_features(table)
+        self._check(wanted, table)
+        there = columns_of(table.schema().to_json())
+        if new := [field for field in wanted["fields"] if field["name"] not in there]:
+            table.alter.add_columns(self._schema(new).fields)
+        return list(table.metadata().partition_columns)
+
+    def _check(self, wanted: dict[str, Any], table: DeltaTable | None) -> None:
+        """Raise ``SINK_SCHEMA_MISMATCH`` where rows of a schema do not fit the table; None: one that is to be made."""
+        columns = {field["name"]: field["type"] for field in wanted["fields"]}
+        by = None if table is None else table.metadata().partition_columns
+        reason = unpartitioned(self.partition_by, columns, by)
+        if reason is None and table is not None:
+            reason = misfit(columns, table, merge=self.merge_schema)
+        if reason is not None:
+            raise self._mismatch(reason)
+
+    def _schema(self, fields: Sequence[dict[str, Any]]) -> Schema:
         from deltalake import Schema
         from deltalake.exceptions import DeltaError
 
-        columns = {field["name"]: field["type"] for field in wanted["fields"]}
-        for name in self.partition_by:
-            if columns.get(name) not in PARTITION_TYPES:
-                raise self._mismatch(f"it cannot be partitioned by {name!r}, which is {columns.get(name, 'missing')}")
         try:
-            table = self._made(Schema.from_json(json.dumps(wanted)))
+            return Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         except (DeltaError, ValueError) as error:
             raise self._mismatch(str(error)) from error
-        self._refuse_features(table)
-        partition_by = list(table.metadata().partition_columns)
-        if self.partition_by and partition_by != list(self.partition_by):
-            raise self._mismatch(f"it is partitioned by {partition_by}")
-        has = columns_of(table.schema().to_json())
-        required = {field.name for field in table.schema().fields if not field.nullable}
-        missing = sorted(required - columns.keys())
-        if reason := f"the table requires {missing}" if missing else other_type(columns, has):
-            raise self._mismatch(reason)
-        if new := [name for name in columns if name not in has]:
-            if not self.merge_schema:
-                raise self._mismatch(f"the table has no columns {new}")
-            fields = [field for field in wanted["fields"] if field["name"] in new]
-            table.alter.add_columns(Schema.from_json(json.dumps({"type": "struct", "fields": fields})).fields)
-        return partition_by
 
     def _made(self, schema: Schema) -> DeltaTable:
         from deltalake import DeltaTable
@@ -286,10 +259,10 @@ class Delta(TwoPhaseSink):
         if not DeltaTable.is_deltatable(**self._reached):
             try:
                 DeltaTable.create(**self._reached, schema=schema, partition_by=list(self.partition_by))
-            except DeltaError:
+            except DeltaError as error:
                 # Another job may have been quicker by a moment; its table is looked at like any other.
                 if not DeltaTable.is_deltatable(**self._reached):
-                    raise
+                    raise self._mismatch(str(error)) from error
         return self._table()
 
     def _mismatch(self, reason: str) -> SinkError:
@@ -297,4 +270,7 @@ class Delta(TwoPhaseSink):
 
     def _refuse_features(self, table: DeltaTable) -> None:
         if (reason := not_honoured(table)) is not None:
-            raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.path, reason=reason)
+            raise self._invalid(reason)
+
+    def _invalid(self, reason: str) -> SinkError:
+        return SinkError("SINK_TARGET_INVALID", sink=self._sink, target=shown(self.path), reason=reason)

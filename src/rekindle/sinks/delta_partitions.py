@@ -13,6 +13,19 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
+def unpartitioned(by: Sequence[str], columns: Mapping[str, object], table: Sequence[str] | None) -> str | None:
+    """Return why rows of these columns are not partitioned as it was asked for; None where they are.
+
+    Args:
+        by: what was asked for; empty: as the table is.
+        table: columns that partition the table; None: it is to be made.
+    """
+    for name in by:
+        if columns.get(name) not in PARTITION_TYPES:
+            return f"it cannot be partitioned by {name!r}, which is {columns.get(name, 'missing')}"
+    return f"it is partitioned by {list(table)}" if table is not None and by and list(by) != list(table) else None
+
+
 def partition_of(folders: Sequence[str]) -> dict[str, str | None]:
     """Return column → value of a file's partition, from the names of its folders."""
     values = (folder.split("=", 1) for folder in folders)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -26,6 +29,20 @@ def other_type(columns: Mapping[str, Any], table: Mapping[str, Any]) -> str | No
         if name in table and table[name] != kind:
             return f"column {name!r} is {json.dumps(kind)}, in the table {json.dumps(table[name])}"
     return None
+
+
+def misfit(columns: Mapping[str, Any], table: DeltaTable, *, merge: bool) -> str | None:
+    """Return why rows of these columns cannot be added to a table; None where they can.
+
+    Args:
+        merge: columns may be added to the table.
+    """
+    fields = table.schema().fields
+    if missing := sorted({field.name for field in fields if not field.nullable} - columns.keys()):
+        return f"the table requires {missing}"
+    has = columns_of(table.schema().to_json())
+    new = [name for name in columns if name not in has]
+    return other_type(columns, has) or (f"the table has no columns {new}" if new and not merge else None)
 
 
 def changed(columns: Mapping[str, Any], table: Mapping[str, Any]) -> str | None:

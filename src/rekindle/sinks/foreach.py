@@ -17,6 +17,9 @@ from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from rekindle.sinks.owners import Claim
 
 
 class Foreach(TwoPhaseSink):
@@ -36,6 +39,10 @@ class Foreach(TwoPhaseSink):
 
     def __repr__(self) -> str:
         return f"Foreach({getattr(self.fn, '__name__', self.fn)})"
+
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Find nothing: where the function writes, only the function knows."""
+        return None
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Call the function."""

@@ -16,26 +16,25 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.iceberg_columns import arrow_schema, source_of, split_by
+from rekindle.sinks.iceberg_columns import arrow_schema, check_new, fitting, source_of, split_by
 from rekindle.sinks.iceberg_commit import add, described
-from rekindle.sinks.iceberg_files import NoPartitionError, data_folder, data_store, partition_of
+from rekindle.sinks.iceberg_files import NoPartitionError, data_folder, data_store, is_reached, layout_of, partition_of
 from rekindle.sinks.iceberg_rewind import TRIES, rewind
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
-from rekindle.storage.addresses import hadoop_scheme
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
-
-_BUCKETS = ("s3a", "abfs", "abfss", "gs")
+    from pyspark.sql.types import StructType
 
 
 class Iceberg(TwoPhaseSink):
@@ -108,6 +107,18 @@ class Iceberg(TwoPhaseSink):
         if table is not None:
             self._check_place(table)
             list(self._splits(table))  # a partition that cannot be written is refused
+
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Look for the table, its owner and its columns; for one that is to be made, for columns of `partition_by`."""
+        self.open(claim.owner, claim.sink)
+        if (table := self._load()) is not None:
+            claim.check(OwnerFiles(data_store(table), NOTES), self.table)
+        with self._misfits():
+            if columns is not None and table is not None:
+                fitting(table, columns.jsonValue(), merge=self.merge_schema)
+            elif columns is not None:
+                check_new(columns.jsonValue(), self.partition_by)
+        return self.newest_committed()
 
     def claim(self, claim: Claim) -> None:
         """Take the table; one that is still to be made is taken with the first batch."""
@@ -221,25 +232,29 @@ class Iceberg(TwoPhaseSink):
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
         """
-        from pyiceberg.exceptions import ResolveError, ValidationError
-
         with self._lock:
             if self._fits is None or self._fits[0] != schema:
                 self._fits = None  # stays so where these rows do not fit
-                try:
+                with self._misfits():
                     self._fits = (schema, self._fitted(json.loads(schema)))
-                except (ResolveError, TypeError, ValidationError, ValueError) as error:
-                    raise self._mismatch(one_line(error)) from error
             return self._fits[1]
+
+    @contextmanager
+    def _misfits(self) -> Iterator[None]:
+        from pyiceberg.exceptions import ResolveError, ValidationError
+
+        try:
+            yield
+        except (ResolveError, TypeError, ValidationError, ValueError) as error:
+            raise self._mismatch(one_line(error)) from error
 
     def _look_again(self, table: Table) -> None:
         """Have the next batch written as the table is partitioned now, and where it has its files now."""
         with self._lock:
-            if self._fits is not None and _layout(self._fits[1]) != _layout(table):
+            if self._fits is not None and layout_of(self._fits[1]) != layout_of(table):
                 self._fits = None
 
     def _fitted(self, wanted: dict[str, Any]) -> Table:
-        import pyarrow as pa
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         assert not isinstance(self._catalog, str), "open() comes first"
@@ -256,19 +271,8 @@ class Iceberg(TwoPhaseSink):
             table = self._catalog.load_table(self.table)
         self._take(table)
         self._check_place(table)
-        required = {field.name for field in table.schema().fields if field.required}
-        certain = {field["name"] for field in wanted["fields"] if not field["nullable"]}
-        if lacking := sorted(required - certain):
-            raise self._mismatch(f"the table requires {lacking}, which may be null")
-        change = table.transaction()
-        with change.update_schema() as update:
-            update.union_by_name(pa.schema([field.with_nullable(field.name not in required) for field in arrow]))
-        if change.table_metadata.schema() != table.schema():
-            if not self.merge_schema:
-                new = {field.name for field in change.table_metadata.schema().fields} - set(table.schema().column_names)
-                raise self._mismatch(f"the table has no columns {sorted(new)}" if new else "its columns are narrower")
-            table = change.commit_transaction()
-        return table
+        change = fitting(table, wanted, merge=self.merge_schema)
+        return table if change is None else change.commit_transaction()
 
     def _splits(self, table: Table) -> Iterator[tuple[str, str]]:
         """Yield a column to split files by, and its SQL, for each field of the table's partitions."""
@@ -280,9 +284,8 @@ class Iceberg(TwoPhaseSink):
             yield f"__partition_{field.field_id}", sql.format(source_of(table.schema(), field.source_id))
 
     def _check_place(self, table: Table) -> None:
-        folder = data_folder(table)
-        if hadoop_scheme(folder) not in _BUCKETS and not folder.removeprefix("file://").startswith("/"):
-            raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
+        if not is_reached(data_folder(table)):
+            raise self._invalid(f"its files lie in {data_folder(table)}, which is not supported in this version")
 
     def _invalid(self, reason: str) -> SinkError:
         return SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.table, reason=reason)
@@ -294,7 +297,3 @@ class Iceberg(TwoPhaseSink):
         for name, value in self._properties.items():
             text = text.replace(value, f"({name})") if len(value) > 5 else text  # "sql" is a part of other words
         return text
-
-
-def _layout(table: Table) -> tuple[object, ...]:
-    return table.metadata.table_uuid, table.metadata.default_spec_id, data_folder(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rekindle.sinks.reading import quoted
@@ -11,6 +11,7 @@ from rekindle.sinks.reading import quoted
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table, Transaction
 
 _UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
 _UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
@@ -41,6 +42,42 @@ def source_of(schema: Schema, number: int) -> str:
         if field.field_id == number:
             return quoted(field.name)
     return ".".join(map(quoted, (schema.find_column_name(number) or "").split(".")))
+
+
+def fitting(table: Table, struct: Mapping[str, Any], *, merge: bool) -> Transaction | None:
+    """Return the change, not made yet, after which rows fit a table; None: they fit it as it is.
+
+    Args:
+        struct: Spark's JSON of their schema.
+        merge: columns may be added, and made wider.
+
+    Raises:
+        ValueError: with the reason, where they do not fit. pyiceberg raises errors of its own for types.
+    """
+    import pyarrow as pa
+
+    required = {field.name for field in table.schema().fields if field.required}
+    certain = {field["name"] for field in struct["fields"] if not field["nullable"]}
+    if lacking := sorted(required - certain):
+        raise ValueError(f"the table requires {lacking}, which may be null")
+    change = table.transaction()
+    with change.update_schema() as update:
+        columns = [field.with_nullable(field.name not in required) for field in arrow_schema(struct)]
+        update.union_by_name(pa.schema(columns))
+    if change.table_metadata.schema() == table.schema():
+        return None
+    if not merge:
+        new = {field.name for field in change.table_metadata.schema().fields} - set(table.schema().column_names)
+        raise ValueError(f"the table has no columns {sorted(new)}" if new else "its columns are narrower")
+    return change
+
+
+def check_new(struct: Mapping[str, Any], partition_by: Sequence[str]) -> None:
+    """Raise ValueError where no table can be made for rows of a schema, partitioned by these columns."""
+    names = arrow_schema(struct).names
+    for name in partition_by:
+        if name not in names:
+            raise ValueError(f"it cannot be partitioned by {name!r}, which is missing")
 
 
 def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:

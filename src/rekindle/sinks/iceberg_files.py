@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import one_line
 from rekindle.sinks.footers import ColumnStatistics, columns_of, cut_lower, cut_upper
+from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
 
@@ -23,10 +24,22 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Record
 
+_BUCKETS = ("s3a", "abfs", "abfss", "gs")
+
 
 def data_folder(table: Table) -> str:
     """Return where the table has its data files."""
     return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
+
+
+def is_reached(folder: str) -> bool:
+    """Return True if data files in a folder at this address can be written."""
+    return hadoop_scheme(folder) in _BUCKETS or folder.removeprefix("file://").startswith("/")
+
+
+def layout_of(table: Table) -> tuple[object, ...]:
+    """Return which table it is, how it is partitioned, and where it has its data files."""
+    return table.metadata.table_uuid, table.metadata.default_spec_id, data_folder(table)
 
 
 def data_store(table: Table) -> Store:

@@ -94,16 +94,21 @@ class Claim:
         Raises:
             SinkError: ``TARGET_TAKEN``.
         """
-        self._refuse(notes, target)
+        self.check(notes, target)
         note = {"owner": self.owner, "sink": self.sink, "storage": self.storage, "since_ms": self.now_ms}
         if notes.write(self.owner, note):
             try:
-                self._refuse(notes, target)  # of two that come at once, one at least sees the other
+                self.check(notes, target)  # of two that come at once, one at least sees the other
             except SinkError:
                 notes.remove(self.owner)
                 raise
 
-    def _refuse(self, notes: Notes, target: str) -> None:
+    def check(self, notes: Notes, target: str) -> None:
+        """Refuse a target where another owner is noted, and note nothing.
+
+        Raises:
+            SinkError: ``TARGET_TAKEN``.
+        """
         owners = notes.owners()
         others = sorted(owner for owner in owners if owner != self.owner)
         if self.shared or not others or (len(owners) > len(others) and self._settled(notes)):

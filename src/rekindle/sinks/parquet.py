@@ -20,7 +20,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.parquet_rewind import ParquetRewind
 from rekindle.sinks.reading import all_of, read_files
-from rekindle.sinks.staging import open_writable
+from rekindle.sinks.staging import open_readable, open_writable
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each, write_parquet
 from rekindle.storage.addresses import shown
@@ -29,8 +29,11 @@ from rekindle.storage.port import NotFound, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 STAGING = ".rekindle"
+
+_NESTED = ("array", "map", "struct", "variant")
 
 _NAME_BYTES = 255
 """Length of the longest name that file systems take."""
@@ -67,6 +70,13 @@ class Parquet(TwoPhaseSink):
     @property
     def addresses(self) -> tuple[str, ...]:
         return (self.path,)
+
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Look for the directory, its owner, and the columns of `partition_by`."""
+        claim.check(OwnerFiles(open_readable(self.path, claim.sink), STAGING), shown(self.path))
+        if columns is not None and (reason := _unsplit(columns, self.partition_by)) is not None:
+            raise SinkError("ROWS_UNWRITABLE", output=f"sink {claim.sink!r}", reason=reason)
+        return None
 
     def open(self, job: str, sink: str) -> None:
         """Make the directory, and see that it can be written."""
@@ -149,6 +159,20 @@ class Parquet(TwoPhaseSink):
     def _store(self) -> Store:
         assert self._target is not None, "it is opened first"
         return self._target
+
+
+def _unsplit(columns: StructType, partition_by: Sequence[str]) -> str | None:
+    """Return why Spark makes no folders of these columns; None where it does. Case is no difference to it."""
+    there = {field.name.lower(): field.dataType.typeName() for field in columns.fields}
+    for name in partition_by:
+        kind = there.get(name.lower())
+        if kind is None:
+            return f"partition_by names {name!r}, and the columns are: {', '.join(columns.names)}"
+        if kind in _NESTED:
+            return f"partition_by names {name!r}, which is a {kind}"
+    if partition_by and len({name.lower() for name in partition_by}) == len(there):
+        return "partition_by names all columns, and a file has to have one"
+    return None
 
 
 def _name(batch: SinkBatch, index: int) -> str:

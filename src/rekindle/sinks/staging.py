@@ -16,8 +16,10 @@ This module does not know which table it is, nor when something is committed.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -26,7 +28,7 @@ from rekindle.sinks.session_settings import set_while
 from rekindle.sinks.two_phase import Committable, SinkBatch
 from rekindle.sinks.writing import read_footer, write_parquet
 from rekindle.storage.addresses import shown
-from rekindle.storage.open import open_store
+from rekindle.storage.open import folder_of, open_store
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
@@ -45,14 +47,44 @@ def open_writable(path: str, sink: str, staging: str) -> Store:
     Raises:
         SinkError: ``SINK_TARGET_INVALID``.
     """
-    try:
+    with _refused(path, sink):
         store = open_store(path)
         store.replace(f"{staging}/.probe", b"")
         store.delete(f"{staging}/.probe")
-    except StorageError as error:
-        reason = error.parameters.get("reason", error)
+        return store
+
+
+def open_readable(path: str, sink: str) -> Store:
+    """Open the same, and write nothing: its names show that it is reached, and a local folder that it can be written.
+
+    Raises:
+        SinkError: ``SINK_TARGET_INVALID``.
+    """
+    with _refused(path, sink):
+        store, folder = open_store(path), folder_of(path)
+        store.names("")
+        if folder is not None:
+            _check_writable(os.path.abspath(folder))
+        return store
+
+
+@contextmanager
+def _refused(path: str, sink: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, StorageError) as error:
+        reason = error.parameters.get("reason", error) if isinstance(error, StorageError) else error.strerror
         raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(path), reason=reason) from error
-    return store
+
+
+def _check_writable(folder: str) -> None:
+    """Raise OSError where this user can neither write into a folder nor make it, as far as its mode tells."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OSError(errno.ENOTDIR, f"{folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, f"this user may not write into {folder}")
 
 
 class Attempts:

@@ -26,6 +26,7 @@ from rekindle.protocol.commit import CommitPermit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from rekindle.sinks.owners import Claim
     from rekindle.storage.port import Store
@@ -128,6 +129,28 @@ class TwoPhaseSink(ABC):
     def dataset(self) -> tuple[str, str] | None:
         """The namespace and the name of the target, as OpenLineage names things; None: its address names it."""
         return None
+
+    @property
+    def cannot_examine(self) -> str | None:
+        """The reason why only a start finds out about the target, for a person; None: `examine` does too."""
+        if type(self).examine is TwoPhaseSink.examine:
+            return "such a sink is looked at by the start alone"
+        return None
+
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Raise what a start would end with, or its first batch; return what `newest_committed` would.
+
+        It reads, and changes nothing: the job may be at work. Called on a copy of the sink, which is used for nothing
+        else. What only a write shows, such as some rights, is left to the start.
+
+        Args:
+            claim: the wish with which the job would take the target; it has the names that `open` is given.
+            columns: of the rows; None: they are not known.
+
+        Raises:
+            SinkError: ``SINK_TARGET_INVALID``, ``TARGET_TAKEN``, ``SINK_SCHEMA_MISMATCH``, ``ROWS_UNWRITABLE``.
+        """
+        raise NotImplementedError
 
     def stage_in(self, store: Store, folder: str) -> None:
         """Receive a folder in the job's storage, this sink's own, for what cannot be staged in the target.

@@ -134,6 +134,7 @@ class _Bench:
             moved=moved,
             has_history=begins,
             streams_history=why_streamed(facts) if begins else None,
+            columns=frame.schema,
         )
 
     def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:

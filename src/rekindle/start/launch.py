@@ -29,16 +29,16 @@ from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
-from rekindle.sinks.owners import Claim
 from rekindle.start.abandoned import forget_abandoned
 from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, finished_in, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.description import describe
+from rekindle.start.examined_sinks import SinkExamination
 from rekindle.start.foreseen import IN_PYTHON, foreseen, in_log
 from rekindle.start.identity import identify, refuse_unfinished_copy
 from rekindle.start.new_lineage import new_lineage
-from rekindle.start.opened_sinks import open_sinks
+from rekindle.start.opened_sinks import claim_targets, open_sinks
 from rekindle.start.permissions import Permissions
 from rekindle.start.places import refuse_patterns
 from rekindle.start.preview import preview
@@ -129,7 +129,9 @@ class Launch:
             RestoreError: this start is refused.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
-        return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config, engine)
+        targets = SinkExamination(self._definition.sinks, self.storage, self._permissions, self._clock())
+        decider = self._make_decider(restore)
+        return preview(self._definition, self._graph, self.storage, decider, self._config, targets, engine)
 
     def _make_decider(self, restore: str | None) -> Decider:
         refuse_patterns(self.storage.store.location)
@@ -199,7 +201,8 @@ class Launch:
         context = self._context(engine, run, owner, events)
         assembly = engine.assemble(context, lineage)
         runners = assembly.runners()
-        self._claim_targets(owner)  # by a job whose plan is not refused
+        # By a job whose plan is not refused.
+        claim_targets(sinks, storage, owner, self._clock(), shared=self._permissions.shared_target)
         latest = latest_manifest(storage, self._decided.decision, run.lineage)
         covered, finished = covered_by(latest), finished_in(latest)
         orphans = Orphans(storage, run, sinks, self._steps)
@@ -246,11 +249,6 @@ class Launch:
                 opened=repartitioned,
                 numbers=numbers,
             )
-
-    def _claim_targets(self, owner: str) -> None:
-        shared, place = self._permissions.shared_target, self.storage.store.location
-        for uid, sink in self._definition.sinks.items():
-            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
 
     def _context(self, engine: Engine, run: Run, owner: str, events: Mailbox) -> RunContext:
         return RunContext(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
@@ -20,6 +20,7 @@ from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decider
 from rekindle.start.decided import Decided
 from rekindle.start.description import describe, other_addresses
+from rekindle.start.examined_sinks import ExaminedSink, SinkExamination
 from rekindle.start.foreseen import IN_PYTHON, foreseen
 from rekindle.start.previews import (
     Beginning,
@@ -44,6 +45,9 @@ from rekindle.storage.documents.status import RUNNING
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.run_documents import last_begun
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 
 def preview(
     definition: Definition,
@@ -51,11 +55,13 @@ def preview(
     storage: JobStorage,
     decider: Decider,
     config: Config,
+    targets: SinkExamination,
     engine: Engine | None = None,
 ) -> StartPreview:
     """Return what a start would do.
 
     Args:
+        targets: looks at the targets of the sinks.
         engine: the engine that examines the queries; None: they are not examined.
 
     Raises:
@@ -75,6 +81,10 @@ def preview(
     if engine is not None and not has_ended:
         with foreseen(engine, graph.name, IN_PYTHON):
             examined = engine.examine(examination(definition, graph, storage, decided))
+    sinks = {}
+    if not has_ended:
+        with foreseen(engine, graph.name, IN_PYTHON):
+            sinks = {sink.uid: targets.examine(sink.uid, _columns(examined, sink.task)) for sink in graph.sinks}
     before = before_start(decided, graph)
     return StartPreview(
         job=graph.name,
@@ -84,12 +94,16 @@ def preview(
         checkpoint=_checkpoint(storage, decided),
         tasks=tuple(_with_query(task, examined.get(task.uid), config.backlog_mode) for task in tasks),
         sources=tuple(_sources(now, tasks, before, has_ended=has_ended)),
-        sinks=tuple(_sinks(now, tasks, before, left, has_ended=has_ended)),
+        sinks=tuple(_sinks(now, tasks, before, left, sinks)),
         changes=tuple(changes(in_new_names(last.description, graph), now)) if last and last.description else (),
         graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
         rewinds=tuple(_rewinds(graph, decided)),
         unseen=None if engine is not None else "no session was given",
     )
+
+
+def _columns(examined: Mapping[str, Examined], task: str) -> StructType | None:
+    return examined[task].columns if task in examined else None
 
 
 _BEGINNINGS: dict[type, Beginning] = {
@@ -145,13 +159,23 @@ def _sources(
 
 
 def _sinks(
-    now: JobDescription, tasks: Collection[TaskPreview], before: Before, left: Collection[str], *, has_ended: bool
+    now: JobDescription,
+    tasks: Collection[TaskPreview],
+    before: Before,
+    left: Collection[str],
+    examined: Mapping[str, ExaminedSink],
 ) -> Iterator[SinkPreview]:
+    """Yield each sink; `examined` has no target of a job that has ended."""
     fates = {task.uid: task.fate for task in tasks}
     for sink in now.sinks:
         fate = fates[sink.task] if before.sinks.get(sink.uid) == sink.task else "begins"
-        fate = "finished" if has_ended else fate
-        yield SinkPreview(uid=sink.uid, kind=sink.kind, fate=fate, has_prepared=sink.uid in left)
+        preview = SinkPreview(uid=sink.uid, kind=sink.kind, fate=fate, has_prepared=sink.uid in left)
+        target = examined.get(sink.uid)
+        if target is None:
+            yield replace(preview, fate="finished")
+        else:
+            refused = None if target.error is None else target.error.to_json()
+            yield replace(preview, refused=refused, unseen=target.unseen)
     for uid in before.sinks.keys() - {sink.uid for sink in now.sinks}:
         yield SinkPreview(uid=uid, fate="dropped")
 

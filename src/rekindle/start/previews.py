@@ -72,6 +72,11 @@ class SinkPreview:
     fate: Fate = "begins"
     #: True if rows that were prepared before are committed first
     has_prepared: bool = False
+    #: error with which a start would be refused because of its target, or the first batch end the job, as
+    #: `RekindleError.to_json`; None: none was found
+    refused: dict[str, Any] | None = None
+    #: reason why its target was not examined; None: it was
+    unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +141,9 @@ class StartPreview:
 
     @property
     def refused(self) -> bool:
-        """Return True if the start would be refused because of a query."""
-        return any(task.refused is not None for task in self.tasks)
+        """Return True if the start would be refused because of a query or a target, or the job end with a batch."""
+        refused = [*(task.refused for task in self.tasks), *(sink.refused for sink in self.sinks)]
+        return any(error is not None for error in refused)
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview as plain data."""

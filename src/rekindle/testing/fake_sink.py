@@ -52,6 +52,12 @@ class FakeSink(TwoPhaseSink):
         """See `TwoPhaseSink`."""
         return self.places
 
+    def examine(self, claim: Any, columns: Any) -> int | None:
+        """See `TwoPhaseSink`."""
+        self._job, self._sink = claim.owner, claim.sink
+        self._called("examine")
+        return self.newest_committed()
+
     def open(self, job: str, sink: str) -> None:
         """See `TwoPhaseSink`."""
         self._job, self._sink = job, sink

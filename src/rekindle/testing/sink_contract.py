@@ -28,6 +28,7 @@ import pytest
 
 from rekindle.errors import SinkError
 from rekindle.sinks import SinkBatch
+from rekindle.sinks.owners import Claim
 from rekindle.sinks.two_phase import Committable
 from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_rivals import RivalDriver, Row, Storage, settle
@@ -70,6 +71,21 @@ class SinkContract(SinkUnderTest):
         for batch, checkpoint in enumerate((1, 3)):
             sink.commit(self.prepared(sink, [(batch, "a")], batch_of(batch)), permit(checkpoint))
         assert self.opened().newest_committed() in (None, 3)
+
+    def test_a_look_before_a_start_changes_nothing_and_finds_what_the_target_has(self) -> None:
+        if self.make(self.target).cannot_examine is not None:
+            return
+        claim, columns = Claim(owner="job-1234", sink="out", storage="/state", now_ms=1), self.frame([]).schema
+        assert self.make(self.target).examine(claim, columns) is None
+        sink = self.opened()
+        assert self.make(self.target).examine(claim, columns) is None
+        sink.commit(self.prepared(sink, [(1, "a")], batch_of(0)), permit(3))
+        made = self.prepared(sink, [(2, "b")], batch_of(1))
+        assert self.make(self.target).examine(claim, columns) == self.opened().newest_committed()
+        assert self.rows() == Counter([(1, "a")])
+        assert self.staged(self.target) == 1
+        sink.commit(made, permit(4))
+        assert self.rows() == Counter([(1, "a"), (2, "b")])
 
     def test_a_checkpoint_commits_the_batches_of_several_subtasks_that_prepared_at_the_same_time(self) -> None:
         sink = self.opened()

@@ -42,18 +42,14 @@ def topic_of(topic: str) -> str:
     return f"{topic}-rekindle-commits"
 
 
-def make(client: Client, topic: str) -> int | None:
-    """Make the topic of commits for `topic` where it is missing.
-
-    Returns:
-        The ``max.message.bytes`` of `topic`; None where the brokers do not say.
+def is_there(client: Client, topic: str) -> bool:
+    """Return whether the topic of commits for `topic` is there.
 
     Raises:
-        KafkaException: the brokers do not allow it.
-        ValueError: with the reason, where the brokers do not answer, `topic` is missing, or the other one would forget.
+        ValueError: with the reason, where the brokers do not answer, or `topic` itself is missing.
     """
     heard: list[KafkaError] = []
-    admin, name = AdminClient({"error_cb": heard.append, **client}), topic_of(topic)
+    admin = AdminClient({"error_cb": heard.append, **client})
     try:
         # Asked for a single topic, brokers may make it.
         there = admin.list_topics(timeout=consuming.ANSWER_S).topics
@@ -63,13 +59,41 @@ def make(client: Client, topic: str) -> int | None:
         raise ValueError(reasons[-1] if reasons else error.args[0].str()) from error
     if topic not in there:
         raise ValueError("there is no such topic: make it, with the partitions that its readers need")
-    if name not in there:
+    return topic_of(topic) in there
+
+
+def make(client: Client, topic: str) -> int | None:
+    """Make the topic of commits for `topic` where it is missing.
+
+    Returns:
+        The ``max.message.bytes`` of `topic`; None where the brokers do not say.
+
+    Raises:
+        KafkaException: the brokers do not allow it.
+        ValueError: as `is_there` and `check` raise it.
+    """
+    if not is_there(client, topic):
+        admin, name = AdminClient(dict(client)), topic_of(topic)
         try:
             admin.create_topics([NewTopic(name, 1, config=CONFIG)], request_timeout=consuming.ANSWER_S)[name].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-    policy, limit = _described(admin, name, topic)
+    return check(client, topic)
+
+
+def check(client: Client, topic: str) -> int | None:
+    """Check that the topic of commits, which is there, forgets nothing.
+
+    Returns:
+        The ``max.message.bytes`` of `topic`; None where the brokers do not say.
+
+    Raises:
+        KafkaException: the brokers do not say how long it keeps what.
+        ValueError: with the reason, where it would forget what was committed.
+    """
+    name = topic_of(topic)
+    policy, limit = _described(AdminClient(dict(client)), name, topic)
     if policy != "compact":
         raise ValueError(f"{name} has cleanup.policy={policy} and would forget what was committed: make it compact")
     return limit

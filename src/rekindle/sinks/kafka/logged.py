@@ -48,3 +48,9 @@ def said(error: Exception) -> str:
         return str(first)
     silent = "no broker answers: " if first.name() in _SILENT else ""
     return f"{silent}{first.str()}"
+
+
+# An error is raised; what else librdkafka logs is for programs that listen.
+LOG = logging.getLogger("rekindle.kafka")
+LOG.addHandler(logging.NullHandler())
+LOG.addFilter(SeldomTheSame())

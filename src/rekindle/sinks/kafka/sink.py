@@ -15,9 +15,8 @@ This module must not know rows: what becomes of a column is said to Spark in SQL
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,10 +25,11 @@ from confluent_kafka import KafkaException
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
-from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, Lane, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, side_by_side, trying
 from rekindle.sinks.kafka.limits import Limits
-from rekindle.sinks.kafka.logged import SeldomTheSame, said
+from rekindle.sinks.kafka.logged import LOG, said
 from rekindle.sinks.kafka.messages import MessageForm
+from rekindle.sinks.kafka.opened import OpenedLanes
 from rekindle.sinks.kafka.owners import Records
 from rekindle.sinks.kafka.reading import as_texts, read_published
 from rekindle.sinks.kafka.staged import largest_in, read_large, read_messages, size_column
@@ -41,13 +41,9 @@ from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _LANE = "rekindle_lane"
-
-# An error is raised; what else librdkafka logs is for programs that listen.
-_LOG = logging.getLogger("rekindle.kafka")
-_LOG.addHandler(logging.NullHandler())
-_LOG.addFilter(SeldomTheSame())
 
 
 class Kafka(TwoPhaseSink):
@@ -95,8 +91,7 @@ class Kafka(TwoPhaseSink):
         self._job = self._sink = self._owner = ""
         self._store: Store | None = None
         self._folder = ""
-        #: opened by this driver, and not fenced as far as it knows
-        self._lanes: dict[str, Lane] = {}
+        self._lanes = OpenedLanes()
         #: as they are when it is opened
         self._limits = Limits.of({}, None)
 
@@ -113,21 +108,49 @@ class Kafka(TwoPhaseSink):
         """Stage batches there."""
         self._store, self._folder = store, folder
 
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Look for the topic, its owner, and the columns of key, value and headers."""
+        self._begin(claim.owner, claim.sink)
+        newest, client = None, self._client()
+        with self._invalid():
+            if commits.is_there(client, self.topic):
+                commits.check(client, self.topic)
+                with self._errors():
+                    claim.check(self._notes, self._target)
+                newest = self.newest_committed()
+        if columns is not None:
+            self._check_columns(columns.names)
+        return newest
+
     def open(self, job: str, sink: str) -> None:
         """See that the brokers answer and have the topic, and ask what it takes; make the topic of commits."""
-        self._job, self._sink, self._owner = job, sink, f"{job}/{sink}"
+        self._begin(job, sink)
         client = self._client()
-        try:
+        with self._invalid():
             self._limits = Limits.of({**DEFAULTS, **client}, commits.make(client, self.topic))
+
+    def _begin(self, job: str, sink: str) -> None:
+        self._job, self._sink, self._owner = job, sink, f"{job}/{sink}"
+
+    @contextmanager
+    def _invalid(self) -> Iterator[None]:
+        try:
+            yield
         except (KafkaException, ValueError) as error:
-            target = f"topic {self.topic} at {self.bootstrap}"
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=said(error)) from error
+            raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self._target, reason=said(error)) from error
+
+    @property
+    def _target(self) -> str:
+        return f"topic {self.topic} at {self.bootstrap}"
+
+    @property
+    def _notes(self) -> Records:
+        return Records(self._client(), self.topic, self._owner)
 
     def claim(self, claim: Claim) -> None:
         """Take the topic."""
         with self._errors():
-            notes = Records(self._client(), self.topic, self._owner)
-            claim.make(notes, f"topic {self.topic} at {self.bootstrap}")
+            claim.make(self._notes, self._target)
 
     def newest_committed(self) -> int | None:
         """Return the newest that the topic of commits has."""
@@ -166,7 +189,7 @@ class Kafka(TwoPhaseSink):
                 files.setdefault(lane, []).extend(f"{self._attempt(one['attempt'])}/{file['path']}" for file in staged)
         with self._errors():
             for attempt in trying():
-                with attempt, self._lanes_kept_if_all_is_well():
+                with attempt, self._lanes.kept_if_all_is_well():
                     self._publish(permit.checkpoint, files)
         for one in committables:
             self._remove(one["attempt"])
@@ -199,7 +222,7 @@ class Kafka(TwoPhaseSink):
 
     def close(self) -> None:
         """Close the producers."""
-        self._forget_lanes()
+        self._lanes.close()
 
     # -- prepare ------------------------------------------------------------------------------------------------------
 
@@ -209,12 +232,14 @@ class Kafka(TwoPhaseSink):
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
         """
-        types = _types(df)
-        if missing := self._form.missing(df.columns):
-            reason = f"there is no column {missing[0]!r}; there are: {', '.join(types)}"
-            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=f"topic {self.topic}", reason=reason)
+        self._check_columns(df.columns)
         spread = f"hash({quoted(self.key)})" if self.key else "spark_partition_id()"
-        return [f"pmod({spread}, {self.producers}) AS {_LANE}", *self._form.made(types)]
+        return [f"pmod({spread}, {self.producers}) AS {_LANE}", *self._form.made(_types(df))]
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        if missing := self._form.missing(names):
+            reason = f"there is no column {missing[0]!r}; there are: {', '.join(names)}"
+            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=f"topic {self.topic}", reason=reason)
 
     @property
     def _form(self) -> MessageForm:
@@ -226,37 +251,18 @@ class Kafka(TwoPhaseSink):
         # In this order: the driver that publishes them removes them only afterwards.
         gone = {lane: path for lane, paths in files.items() for path in paths if not self._staging.exists(path)}
         for lane in gone:
-            self._forget_lane(lane)  # another driver may have published: look again
-        closed = sorted(files.keys() - self._lanes.keys())
-        self._lanes |= open_lanes({**self._limits.settings, **self._client()}, self.topic, self._owner, closed)
-        todo = [lane for lane in sorted(files) if self._lanes[lane].committed < checkpoint]
-        for lane in todo:
-            if lane in gone:
-                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[lane])
+            self._lanes.forget(lane)  # another driver may have published: look again
+        client = {**self._limits.settings, **self._client()}
+        lanes = self._lanes.with_names(files.keys(), client, self.topic, self._owner)
+        todo = [name for name, lane in lanes.items() if lane.committed < checkpoint]
+        for name in todo:
+            if name in gone:
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[name])
 
-        def publish(lane: str) -> None:
-            self._lanes[lane].publish(checkpoint, read_messages(self._staging, files[lane], self.headers))
+        def publish(name: str) -> None:
+            lanes[name].publish(checkpoint, read_messages(self._staging, files[name], self.headers))
 
         side_by_side(todo, publish)
-
-    def _forget_lane(self, name: str) -> None:
-        lane = self._lanes.pop(name, None)
-        if lane is not None:
-            with suppress(KafkaException):
-                lane.close()
-
-    def _forget_lanes(self) -> None:
-        for name in list(self._lanes):
-            self._forget_lane(name)
-
-    @contextmanager
-    def _lanes_kept_if_all_is_well(self) -> Iterator[None]:
-        """Forget the lanes where something fails inside: opened again, they show what they have committed."""
-        try:
-            yield
-        except BaseException:
-            self._forget_lanes()
-            raise
 
     # -- staging ------------------------------------------------------------------------------------------------------
 
@@ -275,7 +281,7 @@ class Kafka(TwoPhaseSink):
 
     def _client(self) -> dict[str, Any]:
         options = self._options() if callable(self._options) else self._options
-        return {**(options or {}), "bootstrap.servers": self.bootstrap, "logger": _LOG}
+        return {**(options or {}), "bootstrap.servers": self.bootstrap, "logger": LOG}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

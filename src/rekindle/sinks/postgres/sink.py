@@ -19,29 +19,42 @@ This module must not know Spark beyond a DataFrame, nor rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import psycopg
 
-from rekindle.errors import DefinitionError, SinkError
+from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim
+from rekindle.sinks.postgres.arguments import check_arguments
 from rekindle.sinks.postgres.attempts import PostgresAttempts
-from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
-from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back, unnumbered
-from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
+from rekindle.sinks.postgres.catalog import default_schema, exists, lock, make_commits
+from rekindle.sinks.postgres.checkpoint_column import CheckpointColumn, take_back, unnumbered
+from rekindle.sinks.postgres.columns import Column, expressions
 from rekindle.sinks.postgres.committing import Committing
-from rekindle.sinks.postgres.database import Connection, TableName, connect, dataset_of, described, redacted, trying
+from rekindle.sinks.postgres.database import (
+    COMMITS,
+    Connection,
+    TableName,
+    connect,
+    dataset_of,
+    described,
+    redacted,
+    trying,
+)
 from rekindle.sinks.postgres.failures import failure, failures
 from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.sinks.postgres.reading import read_committed
+from rekindle.sinks.postgres.rights import check_rights
+from rekindle.sinks.postgres.target import Target
 from rekindle.sinks.postgres.writer import RESULT, Writer, said_on_executor
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class Postgres(TwoPhaseSink):
@@ -76,26 +89,7 @@ class Postgres(TwoPhaseSink):
         checkpoint_column: str | None = None,
     ) -> None:
         self.key = (key,) if isinstance(key, str) else tuple(key)
-        if mode not in ("append", "upsert"):
-            raise DefinitionError("SINK_MODE_UNKNOWN", kind=self.kind, mode=mode, supported="append, upsert")
-        if (mode == "upsert") != bool(self.key):
-            raise DefinitionError(
-                "ARGUMENT_INVALID",
-                what="rk.sinks.Postgres",
-                argument="key",
-                value=self.key,
-                reason="A key goes with mode='upsert', and only with it.",
-                hint="Say both, or neither.",
-            )
-        if checkpoint_column is not None and (mode == "upsert" or not checkpoint_column):
-            raise DefinitionError(
-                "ARGUMENT_INVALID",
-                what="rk.sinks.Postgres",
-                argument="checkpoint_column",
-                value=checkpoint_column,
-                reason="It names a column, and goes with mode='append': what an upsert has replaced is gone.",
-                hint="Leave it out, or append.",
-            )
+        check_arguments(mode, self.key, checkpoint_column)
         schema, dot, name = table.partition(".") if isinstance(table, str) else (table[0], ".", table[1])
         self.table = TableName(schema, name) if dot else TableName("", schema)
         self.mode = mode
@@ -115,23 +109,45 @@ class Postgres(TwoPhaseSink):
 
     # -- the contract -------------------------------------------------------------------------------------------------
 
+    def examine(self, claim: Claim, columns: StructType | None) -> int | None:
+        """Look for the table, its owner, its columns, and the rights of this user."""
+        dsn = self._begin(claim.owner, claim.sink)
+        with self._refused(dsn), connect(dsn, self._owner) as connection:
+            self._name_schema(connection)
+            found = self._target.read(connection)
+            check_rights(connection, self.table, stages=self.atomic_commit)
+            if exists(connection, self.table.beside(COMMITS)):
+                claim.check(OwnerRows(connection, self.table), self._place(dsn))
+            if columns is not None:
+                with self._misfits():
+                    self._target.columns(columns, found)
+        return None
+
     def open(self, job: str, sink: str) -> None:
         """See that the server answers and the table, if it is there, can be written; make `rekindle_commits`."""
+        dsn = self._begin(job, sink)
+        with self._refused(dsn), connect(dsn, self._owner) as connection:
+            self._name_schema(connection)
+            make_commits(connection, self.table)
+            self._target.read(connection)
+
+    def _begin(self, job: str, sink: str) -> str:
         self._job, self._sink = job, sink
         # Names in PostgreSQL are short, uids need not be.
         digest = hashlib.sha256(f"{job}/{sink}".encode()).hexdigest()
         self._owner = f"rekindle:{job[:16]}-{digest[:12]}"
-        dsn = self._current_dsn()
+        return self._current_dsn()
+
+    @contextmanager
+    def _refused(self, dsn: str) -> Iterator[None]:
         try:
-            with connect(dsn, self._owner) as connection:
-                if not self.table.schema:
-                    self.table = TableName(default_schema(connection), self.table.name)
-                make_commits(connection, self.table)
-                found = Catalog.read(connection, self.table)
-                if found is not None:
-                    self._check(found)
+            yield
         except (psycopg.Error, ValueError) as error:
             raise self._invalid(redacted(error, dsn)) from None  # the cause may hold the password
+
+    def _name_schema(self, connection: Connection) -> None:
+        if not self.table.schema:
+            self.table = TableName(default_schema(connection), self.table.name)
 
     def claim(self, claim: Claim) -> None:
         """Take the table, also one that is still to be made."""
@@ -140,10 +156,10 @@ class Postgres(TwoPhaseSink):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection, connection.transaction():
                     lock(connection, f"owners of {self.table}")
-                    claim.make(OwnerRows(connection, self.table), self._target(dsn))
-                    if self.checkpoint_column is not None:
+                    claim.make(OwnerRows(connection, self.table), self._place(dsn))
+                    if (number := self._number) is not None:
                         try:
-                            self._column(self.checkpoint_column).take(connection)
+                            number.take(connection)
                         except ValueError as error:
                             raise self._invalid(str(error)) from None
 
@@ -152,7 +168,7 @@ class Postgres(TwoPhaseSink):
         dsn, name = self._current_dsn(), self._name(batch)
         with failures(self._sink, dsn):
             with connect(dsn, self._owner) as connection:
-                columns, slots = self._look(connection, df)
+                columns, slots = self._look(connection, df.schema)
             writer = Writer(
                 dsn=dsn, table=self.table, columns=columns, name=name, owner=self._owner, key=self.key, slots=slots
             )
@@ -171,8 +187,8 @@ class Postgres(TwoPhaseSink):
             return []
         rows = sum(row.rows for row in parts)
         made = {"name": name, "prepared": prepared, "staged": staged, "rows": rows}
-        number = self.checkpoint_column
-        return [made if number is None else made | self._column(number).found_by(columns)]
+        number = self._number
+        return [made if number is None else made | number.found_by(columns)]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move what is staged, in one transaction; commit what is prepared."""
@@ -228,42 +244,38 @@ class Postgres(TwoPhaseSink):
 
     # -- prepare ------------------------------------------------------------------------------------------------------
 
-    def _look(self, connection: Connection, df: DataFrame) -> tuple[list[Column], int]:
+    def _look(self, connection: Connection, schema: StructType) -> tuple[list[Column], int]:
         """Return the columns to fill, and how many transactions may be prepared."""
-        try:
-            if self.checkpoint_column in df.schema.names:
-                raise ValueError(f"they have a column {self.checkpoint_column!r}, which is the checkpoint_column")
-            found = Catalog.read(connection, self.table)
-            if found is None:
-                ours = [] if self.checkpoint_column is None else [(self.checkpoint_column, TYPE)]
-                make_table(connection, self.table, [*definition(df.schema), *ours], self.key)
-                found = Catalog.read(connection, self.table)
-            if found is None:
-                raise ValueError("it was dropped at this moment")
-            self._check(found)
-            columns = fitting(df.schema, found.columns)
-        except ValueError as error:
-            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.table, reason=error) from None
+        with self._misfits():
+            found = self._target.read_or_make(connection, schema)
+            columns = self._target.columns(schema, found)
         if self.atomic_commit or found.may_wait({column.name for column in columns}):
             return columns, 0
         free = "SELECT current_setting('max_prepared_transactions')::int - count(*) FROM pg_prepared_xacts"
         [(slots,)] = connection.execute(free).fetchall()
         return columns, slots // 2
 
-    def _check(self, found: Catalog) -> None:
-        """Raise ValueError where the table is not as the sink needs it, whatever the rows are."""
-        found.check_key(self.key)
-        if self.checkpoint_column is not None:
-            self._column(self.checkpoint_column).check(found)
+    @contextmanager
+    def _misfits(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.table, reason=error) from None
 
-    def _column(self, name: str) -> CheckpointColumn:
-        return CheckpointColumn(self.table, name, f"{self._job}/{self._sink}")
+    @property
+    def _target(self) -> Target:
+        return Target(self.table, self.key, self._number)
 
-    def _target(self, dsn: str) -> str:
+    @property
+    def _number(self) -> CheckpointColumn | None:
+        column = self.checkpoint_column
+        return None if column is None else CheckpointColumn(self.table, column, f"{self._job}/{self._sink}")
+
+    def _place(self, dsn: str) -> str:
         return f"{described(dsn)} table={self.table}"
 
     def _invalid(self, reason: str) -> SinkError:
-        target = self._target(self._current_dsn())
+        target = self._place(self._current_dsn())
         return SinkError("SINK_TARGET_INVALID", sink=self._sink, target=target, reason=reason)
 
     # -- attempts -----------------------------------------------------------------------------------------------------

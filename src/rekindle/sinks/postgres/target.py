@@ -1,0 +1,63 @@
+"""The table that a sink writes to: what it has to be like for this sink, and for rows of a schema.
+
+This module must not know batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rekindle.sinks.postgres.catalog import Catalog, make_table
+from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn
+from rekindle.sinks.postgres.columns import Column, definition, fitting
+from rekindle.sinks.postgres.database import Connection, TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as one sink needs it. All methods raise ValueError, with the reason, where it is not so."""
+
+    table: TableName
+    #: columns of an upsert; empty: rows are added
+    key: Sequence[str]
+    number: CheckpointColumn | None
+
+    def read(self, connection: Connection) -> Catalog | None:
+        """Read the table; None where there is none."""
+        found = Catalog.read(connection, self.table)
+        if found is not None:
+            found.check_key(self.key)
+            if self.number is not None:
+                self.number.check(found)
+        return found
+
+    def read_or_make(self, connection: Connection, schema: StructType) -> Catalog:
+        """Read the table; make it for rows of a schema, where it is not there."""
+        found = self.read(connection)
+        if found is None:
+            make_table(connection, self.table, self._definition(schema), self.key)
+            found = self.read(connection)
+        if found is None:
+            raise ValueError("it was dropped at this moment")
+        return found
+
+    def columns(self, schema: StructType, found: Catalog | None) -> list[Column]:
+        """Return the columns that rows of a schema fill; none yet of a table that is to be made for them."""
+        self._refuse_number(schema)
+        if found is None:
+            self._definition(schema)
+            return []
+        return fitting(schema, found.columns)
+
+    def _definition(self, schema: StructType) -> list[tuple[str, str]]:
+        self._refuse_number(schema)
+        return [*definition(schema), *([] if self.number is None else [(self.number.name, TYPE)])]
+
+    def _refuse_number(self, schema: StructType) -> None:
+        if self.number is not None and self.number.name in schema.names:
+            raise ValueError(f"they have a column {self.number.name!r}, which is the checkpoint_column")
