@@ -12,7 +12,7 @@ import rekindle as rk
 from rekindle.config import Config
 from rekindle.errors import JobError, RestoreError, SinkError
 from rekindle.sinks import TwoPhaseSink
-from rekindle.start.preview import changes, in_new_names
+from rekindle.start.described_changes import changes, in_new_names
 from rekindle.start.previews import JobChange, StartPreview, TaskPreview
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription, TaskDescription
 from rekindle.testing.fake_sink import FakeSink
