@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -34,6 +34,7 @@ UPSERT: dict[str, Any] = {"mode": "upsert", "key": "text"}
         ("n int, text text", UPSERT, 'null value in column "text"'),
         ('n int, text text, CONSTRAINT "50%% ""x" CHECK (n > 5)', ATOMIC, 'violates check constraint "50% "x"'),
         ("n int, text text GENERATED ALWAYS AS ('x') STORED", ATOMIC, "column 'text' is GENERATED ALWAYS"),
+        ("n int GENERATED ALWAYS AS IDENTITY, text text", UPSERT, "column 'n' is GENERATED ALWAYS AS IDENTITY"),
     ],
 )
 def test_a_batch_that_could_not_be_committed_fails(
@@ -77,3 +78,52 @@ def test_a_batch_that_can_be_committed_is_not_refused(
     sink.commit([made], permit(1))
     sink.commit([made], permit(1))
     assert postgres.query("SELECT * FROM t", (), database) == expected
+
+
+@pytest.fixture
+def lacking(postgres: PostgresServer, database: str) -> Iterator[str]:
+    """A user without rights, and a table `t` with its table of commits."""
+    postgres.query("CREATE TABLE t (n int, text text)", (), database)
+    Postgres(postgres.dsn(database), "t").open("job-1234", "out")
+    postgres.query("CREATE ROLE lacking")
+    yield postgres.dsn(database, options="-c role=lacking")
+    postgres.query("DROP OWNED BY lacking; DROP ROLE lacking", (), database)
+
+
+@pytest.mark.parametrize(
+    ("granted", "options", "missing"),
+    [
+        (["INSERT ON t", "SELECT, INSERT ON rekindle_commits"], {}, 'GRANT DELETE ON "public"."rekindle_commits"'),
+        (["SELECT ON t", "DELETE ON rekindle_commits"], {}, 'GRANT SELECT, INSERT ON .*; GRANT INSERT ON "public"."t"'),
+        (["INSERT ON t", "ALL ON rekindle_commits"], ATOMIC, 'GRANT CREATE ON SCHEMA "public"'),
+    ],
+)
+def test_a_user_who_lacks_rights_is_refused_before_anything_runs(
+    postgres: PostgresServer,
+    database: str,
+    lacking: str,
+    granted: Sequence[str],
+    options: dict[str, Any],
+    missing: str,
+) -> None:
+    sink = Postgres(lacking, "t", **options)
+    for right in granted:
+        postgres.query(f"GRANT {right} TO lacking", (), database)
+    with pytest.raises(SinkError, match=f'lacks rights: {missing} TO "lacking"') as error:
+        sink.open("job-1234", "out")
+    assert error.value.code == "SINK_TARGET_INVALID"
+    for right in ("INSERT (n, text) ON t", "SELECT, INSERT, DELETE ON rekindle_commits", "CREATE ON SCHEMA public"):
+        postgres.query(f"GRANT {right} TO lacking", (), database)
+    sink.open("job-1234", "out")
+
+
+def test_a_commit_that_may_not_forget_old_names_any_more_is_a_commit(
+    postgres: PostgresServer, database: str, lacking: str
+) -> None:
+    postgres.query("GRANT ALL ON t, rekindle_commits TO lacking", (), database)
+    sink = Postgres(lacking, "t")
+    sink.open("job-1234", "out")
+    postgres.query("REVOKE DELETE ON rekindle_commits FROM lacking", (), database)
+    made = sink.prepare(PlainFrame([(7, "a")]), batch_of(0))  # type: ignore[arg-type]
+    sink.commit(made, permit(1))
+    assert postgres.query("SELECT * FROM t", (), database) == [(7, "a")]

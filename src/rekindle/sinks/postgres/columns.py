@@ -43,6 +43,8 @@ class Column:
     has_default: bool = False
     #: True: PostgreSQL computes it, and takes no value
     computed: bool = False
+    #: True: PostgreSQL takes a value for it in a new row only
+    never_updated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Committing:
         for gid in gids:
             if gid not in done:
                 self._commit_prepared(connection, gid)
-        self._forget_old(connection, wanted)
         with suppress(psycopg.Error):  # it is committed; the next commit finds them again
+            self._forget_old(connection, wanted)
             self._remove_stragglers(connection, prepared - {*wanted}, tables - {*wanted}, committables)
 
     def _remove_stragglers(

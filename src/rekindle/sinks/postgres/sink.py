@@ -47,7 +47,6 @@ from rekindle.sinks.postgres.database import (
 from rekindle.sinks.postgres.failures import failure, failures
 from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.sinks.postgres.reading import read_committed
-from rekindle.sinks.postgres.rights import check_rights
 from rekindle.sinks.postgres.target import Target
 from rekindle.sinks.postgres.writer import RESULT, Writer, said_on_executor
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
@@ -114,8 +113,7 @@ class Postgres(TwoPhaseSink):
         dsn = self._begin(claim.owner, claim.sink)
         with self._refused(dsn), connect(dsn, self._owner) as connection:
             self._name_schema(connection)
-            found = self._target.read(connection)
-            check_rights(connection, self.table, stages=self.atomic_commit)
+            found = self._target.writable(connection, stages=self.atomic_commit)
             if exists(connection, self.table.beside(COMMITS)):
                 claim.check(OwnerRows(connection, self.table), self._place(dsn))
             if columns is not None:
@@ -129,7 +127,7 @@ class Postgres(TwoPhaseSink):
         with self._refused(dsn), connect(dsn, self._owner) as connection:
             self._name_schema(connection)
             make_commits(connection, self.table)
-            self._target.read(connection)
+            self._target.writable(connection, stages=self.atomic_commit)
 
     def _begin(self, job: str, sink: str) -> str:
         self._job, self._sink = job, sink

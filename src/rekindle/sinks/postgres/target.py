@@ -13,6 +13,7 @@ from rekindle.sinks.postgres.catalog import Catalog, make_table
 from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn
 from rekindle.sinks.postgres.columns import Column, definition, fitting
 from rekindle.sinks.postgres.database import Connection, TableName
+from rekindle.sinks.postgres.rights import check_rights
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -36,6 +37,12 @@ class Target:
                 self.number.check(found)
         return found
 
+    def writable(self, connection: Connection, *, stages: bool) -> Catalog | None:
+        """Read the table; the user must have the rights that batches and commits need (`check_rights`)."""
+        found = self.read(connection)
+        check_rights(connection, self.table, stages=stages)
+        return found
+
     def read_or_make(self, connection: Connection, schema: StructType) -> Catalog:
         """Read the table; make it for rows of a schema, where it is not there."""
         found = self.read(connection)
@@ -52,7 +59,9 @@ class Target:
         if found is None:
             self._definition(schema)
             return []
-        return fitting(schema, found.columns)
+        columns = fitting(schema, found.columns)
+        found.check_updates(columns, self.key)
+        return columns
 
     def _definition(self, schema: StructType) -> list[tuple[str, str]]:
         self._refuse_number(schema)
