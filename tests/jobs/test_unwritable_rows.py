@@ -36,6 +36,7 @@ def test_rows_that_spark_cannot_write_end_the_job_at_once_and_the_mended_job_goe
         "all": ("1", "1", {"partition_by": ["k", "x"]}, "all columns for partition columns"),
         "map": ("map(1, 2)", "1", {"partition_by": ["x"]}, "for partition column"),
         "interval": ("make_interval(1)", "1", {}, '`x` of the type "INTERVAL"'),
+        "long": ("repeat('y', 254)", "1", {"partition_by": ["x"]}, "a name of 256 bytes: x=yyy"),
         "codec": ("1", "1", {"options": {"compression": "zipp"}}, "zipp"),
     }
 

@@ -53,6 +53,17 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "LOOKS_AGAIN_AFTER_S", (0, 0))
 
 
+def test_texts_that_the_name_of_a_folder_does_not_tell_from_null_lie_there(
+    spark: SparkSession, store: LocalStore
+) -> None:
+    texts = spark.sql(
+        "SELECT * FROM VALUES (1, NULL), (2, '__HIVE_DEFAULT_PARTITION__'), (3, ''), (4, 'a') AS t(n, `a b`)"
+    )
+    files = write_parquet(texts.coalesce(1), store, "out", ["a b"])
+    found = {file.path.partition("/")[0]: file.rows for file in files}
+    assert found == {"a b=__HIVE_DEFAULT_PARTITION__": 3, "a b=a": 1}
+
+
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_every_shape_of_a_write_is_counted_by_its_tasks(spark: SparkSession, store: LocalStore, adaptive: str) -> None:
     rows = spark.range(0, 1000, numPartitions=3).selectExpr("id", "id % 3 AS _part", "id % 3 = 0 AS third")

@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
+from rekindle.sinks.writing import NULL_FOLDER
+
 PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 """Types whose values read the same in Spark's folder names and in Delta's log."""
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def unpartitioned(by: Sequence[str], columns: Mapping[str, object], table: Sequence[str] | None) -> str | None:
@@ -29,7 +30,7 @@ def unpartitioned(by: Sequence[str], columns: Mapping[str, object], table: Seque
 def partition_of(folders: Sequence[str]) -> dict[str, str | None]:
     """Return column → value of a file's partition, from the names of its folders."""
     values = (folder.split("=", 1) for folder in folders)
-    return {unquote(name): None if text == _NULL else unquote(text) for name, text in values}
+    return {unquote(name): None if text == NULL_FOLDER else unquote(text) for name, text in values}
 
 
 def unnamed_day(paths: Iterable[str], dates: Collection[str]) -> str | None:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rekindle.errors import StorageError
+from rekindle.sinks.reading import quoted
 from rekindle.sinks.session_settings import for_old_times, set_while
 from rekindle.storage.addresses import shown
 from rekindle.storage.port import Entry, NotFound, Store
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 LOOKS_AGAIN_AFTER_S = (0.5, 2.0)
 """Pauses before another look, in seconds: a mounted file system may show a folder as it was a moment ago."""
+
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""Value of a partition's folder that readers take for null."""
 
 _REQUESTS_AT_ONCE = 16
 
@@ -89,7 +93,7 @@ def _written(
     options: Mapping[str, Any],
     check: Callable[[Any], None] | None,
 ) -> list[WrittenFile]:
-    counts = run_write(df, store.spark_path(folder), partition_by, options)
+    counts = run_write(_with_nulls(df, partition_by), store.spark_path(folder), partition_by, options)
 
     def look() -> tuple[Counts, list[WrittenFile]]:
         entries = _entries(store, folder)
@@ -105,6 +109,19 @@ def _written(
         return Counts(len(files), sum(file.rows for file in files)), [file for file in files if file.rows]
 
     return _all_of(counts, look, store, folder)
+
+
+def _with_nulls(df: DataFrame, partition_by: Sequence[str]) -> DataFrame:
+    """Return `df` with null for texts that share its folder: for two values a task would write one file twice."""
+    if not partition_by:
+        return df
+    by = {name.lower() for name in partition_by}  # Spark finds them whatever their case is
+    texts = {field.name for field in df.schema.fields if field.dataType.simpleString() == "string"}
+    columns = {name: quoted(name) for name in df.columns}
+    shared = {name: f"nullif({columns[name]}, '{NULL_FOLDER}')" for name in texts if name.lower() in by}
+    if not shared:
+        return df
+    return df.selectExpr(*(f"{shared.get(name, column)} AS {column}" for name, column in columns.items()))
 
 
 def write_unread(df: DataFrame, store: Store, folder: str) -> list[Entry]:

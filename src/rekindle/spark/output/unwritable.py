@@ -6,17 +6,21 @@ server or a catalog has failed with is kept as the cause of what Spark raises th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
 from rekindle.errors import SinkError
 from rekindle.session.classes import java_class
-from rekindle.session.failures import brief, chain
+from rekindle.session.failures import Link, brief, chain
 
 ANALYSIS = ("org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
 _CODEC = "CODEC_NOT_AVAILABLE"
+_LONGEST_NAME = 255
+"""Bytes of a file's name, on Linux and on macOS; HDFS and buckets have limits of their own."""
+_MKDIRS = re.compile(r"Mkdirs failed to create (.+?)(?: \(exists=.*)?$", flags=re.DOTALL)
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
 
@@ -51,4 +55,17 @@ def named_where_unwritable(output: str) -> Iterator[None]:
         links = chain(error)
         if len(links) == 1 and (links[0].name in ANALYSIS or links[0].condition.startswith(_CODEC)):
             raise SinkError("ROWS_UNWRITABLE", output=output, reason=brief(error)) from error
+        if (name := _too_long(links)) is not None:
+            reason = f"the folder of a partition would have a name of {len(name.encode())} bytes: {name[:60]}..."
+            raise SinkError("ROWS_UNWRITABLE", output=output, reason=reason) from error
         raise
+
+
+def _too_long(links: Sequence[Link]) -> str | None:
+    """Return the name of a folder that no file system takes; None where none failed for that."""
+    for link in links:
+        made = _MKDIRS.match(link.message) if link.raised_by.startswith("org.apache.hadoop.") else None
+        for name in made[1].split("/") if made else ():
+            if len(name.encode()) > _LONGEST_NAME:
+                return name
+    return None
