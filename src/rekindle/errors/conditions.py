@@ -1116,7 +1116,7 @@ CONDITIONS: dict[str, Condition] = {
             (
                 "Find out what has removed it: not this job. Then go back to a checkpoint before this one, with "
                 "--from CHECKPOINT --rewind-sinks. Where a sink cannot go back, use --allow-sink-ahead instead: what "
-                "sinks have committed since comes twice."
+                "sinks have committed since comes twice. If this was the first one, begin again: rekindle forget JOB"
             ),
         ),
         SINK_SERVER_FAILED=(
