@@ -8,7 +8,15 @@ import pytest
 
 from rekindle.errors import RestoreError
 from rekindle.errors.conditions import CONDITIONS
-from rekindle.graph.queries import RULES, Aspect, Operator, QueryDescription, query_changes, settle_query
+from rekindle.graph.queries import (
+    RULES,
+    Aspect,
+    Operator,
+    QueryDescription,
+    query_changes,
+    settle_query,
+    variable_changes,
+)
 
 HOUR = "3600000000"
 KEYED = Operator(kind="deduplication", says={"COLUMNS": "a, b"})
@@ -89,3 +97,11 @@ def test_a_start_is_refused_or_hears_what_has_changed() -> None:
         settle_query("t", QUERY, replace(other, aggregates=((HOUR,), ("1 day",))))
     assert refused.value.code == "STATE_WINDOWS_CHANGED"
     assert refused.value.parameters == {"task": "t", "before": "10 minutes", "now": "1 day"}
+
+
+def test_variables_are_compared_by_their_names_operator_by_operator() -> None:
+    before = {0: ["seen", "last"], 1: ["seen"], 2: ["gone"]}
+    now = {0: ["last", "known"], 1: ["seen"], 3: ["new"]}
+    (change,) = variable_changes("t", before, now)
+    assert (change.aspect, change.before, change.now) == (Aspect.VARIABLES, "last, seen", "known, last")
+    assert change.rule.code is None

@@ -113,19 +113,29 @@ def test_a_processor_that_spark_refuses_is_not_tried_again(
     assert failed.error is not None and failed.error["code"] == "QUERY_REFUSED", failed.error
 
 
-def test_a_variable_of_another_kind_is_another_state(spark: SparkSession, world: World) -> None:
-    def start(make: Callable[[Any], Any]) -> rk.JobHandle:
-        world.add_live(rows(0, 3))
+def test_a_variable_of_another_kind_is_another_state_and_one_of_another_name_is_shown_before(
+    spark: SparkSession, world: World
+) -> None:
+    def made(make: Callable[[Any], Any]) -> rk.Job:
         job = rk.Job("changed")
         live = job.source("live", world.stream(), event_time="ts", watermark="1 hour")
         work = job.task(live, uid="work")(
             lambda frame: frame.groupBy("k").transformWithState(processor(make), "k string", "append", "eventTime")
         )
         job.sink("out", work, rk.sinks.Parquet(world.out))
-        return job.start(spark, storage=world.storage, config={**QUICK, "restart.attempts": "1"})
+        return job
+
+    def start(make: Callable[[Any], Any]) -> rk.JobHandle:
+        world.add_live(rows(0, 3))
+        return made(make).start(spark, storage=world.storage, config={**QUICK, "restart.attempts": "1"})
 
     before = start(number)
     until(lambda: has_read(before, 1))
     before.stop()
+    assert made(number).check(spark, storage=world.storage).tasks[0].query == ()
+    renamed = made(lambda handle: handle.getValueState("known", "n long")).check(spark, storage=world.storage)
+    assert [(one.what, one.before, one.now) for one in renamed.tasks[0].query] == [
+        ("the variables of a transformWithState", "seen", "known")
+    ]
     failed = start(lambda handle: handle.getListState("seen", "n long")).wait()
     assert failed.error is not None and failed.error["code"] == "STATE_SCHEMA_INCOMPATIBLE", failed.error

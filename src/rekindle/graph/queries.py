@@ -12,7 +12,7 @@ compared only if the same version made them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,6 +62,7 @@ class Aspect(Enum):
     GROUPS = "the keys of groups with state of their own"
     FIELDS = "the fields of a state of groups (applyInPandasWithState)"
     FIELD_PLACES = "the same fields of a state of groups, in another order"
+    VARIABLES = "the variables of a transformWithState"
     TIMES = "the time mode or time-out of groups with state of their own"
     LIMIT = "the number of rows of a limit"
     OUTPUT_MODE = "the output mode"
@@ -99,6 +100,7 @@ RULES: dict[Aspect, QueryRule] = {
     Aspect.FIELD_PLACES: QueryRule(
         then="values of one field would be taken for those of another", code="STATE_AGGREGATES_CHANGED"
     ),
+    Aspect.VARIABLES: QueryRule(then="a new one begins without values, and those of one that is gone are not read"),
     Aspect.TIMES: QueryRule(then="existing timers and time-outs were set under the old mode"),
     Aspect.LIMIT: QueryRule(then="rows that were counted stay counted"),
     Aspect.OUTPUT_MODE: QueryRule(then="sinks get rows of another kind from the next batch on"),
@@ -143,6 +145,21 @@ def settle_query(task: str, before: QueryDescription | None, now: QueryDescripti
         if one.rule.code is not None:
             raise RestoreError(one.rule.code, task=task, before=one.before, now=one.now)
     return found
+
+
+def variable_changes(
+    task: str, before: Mapping[int, Collection[str]], now: Mapping[int, Collection[str]]
+) -> list[QueryChange]:
+    """Return the changes of variables, which are in no description: Spark learns them when it plans the first batch.
+
+    Args:
+        before: number of an operator → names of the variables that it has left.
+    """
+    return [
+        QueryChange(task=task, aspect=Aspect.VARIABLES, before=", ".join(sorted(old)), now=", ".join(sorted(new)))
+        for number, old in before.items()
+        if (new := now.get(number)) is not None and set(new) != set(old)
+    ]
 
 
 _Found = Iterator[tuple[Aspect, str, str]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -24,10 +24,11 @@ from rekindle.channels.splits import Splits
 from rekindle.errors import JobError, RekindleError, RestoreError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.prelude import why_streamed
-from rekindle.graph.queries import settle_query
+from rekindle.graph.queries import QueryChange, settle_query, variable_changes
 from rekindle.progress.copies import copy_without_state
 from rekindle.progress.directory import last_committed, plant, read_offsets
 from rekindle.progress.renumbering import Numbers, UnknownNumbersError, lines_of_plan
+from rekindle.progress.stored_state import stateful_operators
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
@@ -59,6 +60,7 @@ from rekindle.storage.folder import Folder
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
+from rekindle.storage.port import Store
 
 
 def examine(spark: SparkSession, of: Examination) -> dict[str, Examined]:
@@ -126,6 +128,8 @@ class _Bench:
         if self._of.numbers_only and lines is None:
             return Examined(numbers=numbers)
         self._try(task, frame, left, layout.spark_progress_dir(folder), lines)
+        if left is not None:
+            changes += self._changed_variables(task.uid, left, layout.spark_progress_dir(folder))
         facts, _ = facts_of(task, frame, inputs, changed_files=False)
         begins = left is None and facts.has_history
         return Examined(
@@ -136,6 +140,13 @@ class _Bench:
             streams_history=why_streamed(facts) if begins else None,
             columns=frame.schema,
         )
+
+    def _changed_variables(self, task: str, left: Left, progress_dir: str) -> list[QueryChange]:
+        """Compare the variables that the task has left with those that Spark has just noted for the planned batch."""
+        there = layout.spark_progress_dir(left.folder)
+        batch = last_committed(left.store, there)
+        now = _variables(self._scratch.store, progress_dir, batch + 1)
+        return variable_changes(task, _variables(left.store, there, batch), now)
 
     def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:
         sizer, position = AdmissionSizer(1, 1), InputPosition()
@@ -224,6 +235,12 @@ def _lines(task: Task, numbers: Numbers, left: Left) -> Sequence[int | None]:
         return lines_of_plan(numbers, left.positions)
     except UnknownNumbersError as error:
         raise RestoreError("INPUTS_CHANGED", task=task.uid, path=left.store.location, reason=error) from error
+
+
+def _variables(store: Store, progress_dir: str, batch: int) -> dict[int, Collection[str]]:
+    """Return number of a stateful operator → names of its variables."""
+    found = stateful_operators(store, progress_dir, batch)
+    return {operator.number: operator.variables.keys() for operator in found}
 
 
 def _copy_schema(left: Left, scratch: JobDocuments, folder: str) -> None:
