@@ -15,11 +15,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Kafka
-from rekindle.sinks.kafka.commits import read, topic_of
+from rekindle.sinks.kafka.commits import make_again, read, topic_of
 from rekindle.sinks.kafka.lanes import open_lanes
 from rekindle.sinks.kafka.logged import SeldomTheSame
 from rekindle.sinks.kafka.staged import SIZE
@@ -243,6 +244,20 @@ def test_a_topic_that_is_missing_and_a_topic_of_commits_that_forgets_are_refused
     with pytest.raises(SinkError, match=r"cleanup\.policy=delete") as error:
         Kafka(kafka.bootstrap, "forgetful").open("job", "out")
     assert error.value.code == "SINK_TARGET_INVALID"
+
+
+def test_a_topic_of_commits_that_was_deleted_meanwhile_is_made_again_and_a_missing_topic_is_named(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    sink = make()
+    sink.commit(sink.prepare(spark.range(3), batch_of(1)), permit(1))
+    kafka.delete_topic(topic_of(topic))
+    sink.close()  # the next commit looks at what there is, as after one that has failed
+    sink.commit(sink.prepare(spark.range(4), batch_of(2)), permit(2))
+    assert sink.newest_committed() == 2
+    assert len(kafka.messages(topic)) == 7
+    with pytest.raises(KafkaException, match="topic nowhere: there is no such topic: make it"):
+        make_again({"bootstrap.servers": kafka.bootstrap}, "nowhere")
 
 
 def test_a_job_needs_a_producer() -> None:

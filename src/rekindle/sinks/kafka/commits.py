@@ -11,6 +11,7 @@ This module must not know messages.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -29,6 +30,10 @@ CONFIG = {
     # Earlier records are not needed to recover, and say where the messages of their checkpoints lie.
     "min.compaction.lag.ms": "604800000",
 }
+
+_MISSING = "there is no such topic: make it, with the partitions that its readers need"
+
+_LOG = logging.getLogger(__name__)
 
 Offsets = Mapping[str, tuple[int, int]]
 """Partition → where it ended before a lane published, and where after."""
@@ -58,7 +63,7 @@ def is_there(client: Client, topic: str) -> bool:
         reasons = [one.str() for one in heard if one.name() != "_ALL_BROKERS_DOWN"]
         raise ValueError(reasons[-1] if reasons else error.args[0].str()) from error
     if topic not in there:
-        raise ValueError("there is no such topic: make it, with the partitions that its readers need")
+        raise ValueError(_MISSING)
     return topic_of(topic) in there
 
 
@@ -73,12 +78,7 @@ def make(client: Client, topic: str) -> int | None:
         ValueError: as `is_there` and `check` raise it.
     """
     if not is_there(client, topic):
-        admin, name = AdminClient(dict(client)), topic_of(topic)
-        try:
-            admin.create_topics([NewTopic(name, 1, config=CONFIG)], request_timeout=consuming.ANSWER_S)[name].result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+        _create(AdminClient(dict(client)), topic_of(topic))
     return check(client, topic)
 
 
@@ -97,6 +97,31 @@ def check(client: Client, topic: str) -> int | None:
     if policy != "compact":
         raise ValueError(f"{name} has cleanup.policy={policy} and would forget what was committed: make it compact")
     return limit
+
+
+def make_again(client: Client, topic: str) -> None:
+    """Make the topic of commits for `topic` again if it was deleted since it was made.
+
+    A commit would fail until the next start, which makes it, too.
+
+    Raises:
+        KafkaException: the brokers do not answer or do not allow it, or `topic` is missing.
+    """
+    admin, name = AdminClient(dict(client)), topic_of(topic)
+    there = admin.list_topics(timeout=consuming.ANSWER_S).topics
+    if topic not in there:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {topic}: {_MISSING}"))
+    if name not in there:
+        _LOG.warning("The topic %s was deleted, and is made again: what it knew of earlier commits is lost.", name)
+        _create(admin, name)
+
+
+def _create(admin: AdminClient, name: str) -> None:
+    try:
+        admin.create_topics([NewTopic(name, 1, config=CONFIG)], request_timeout=consuming.ANSWER_S)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def _described(admin: AdminClient, commits: str, topic: str) -> tuple[str, int | None]:

@@ -140,6 +140,8 @@ def _between(before: dict[int, int] | None, after: dict[int, int] | None) -> com
 
 def open_lanes(client: consuming.Client, topic: str, owner: str, names: Collection[str]) -> dict[str, Lane]:
     """Open lanes of a sink by their names, in this driver; return them with what they have committed."""
+    if names:
+        commits.make_again(client, topic)
     lanes = side_by_side(names, lambda name: Lane(client, topic, owner, name))
     committed = commits.read(client, topic, owner) if lanes else {}
     for name, lane in lanes.items():
