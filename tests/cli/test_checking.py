@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.cli import next_steps
 from rekindle.cli.checking import _show
 from rekindle.start.previews import (
     JobChange,
@@ -119,6 +120,7 @@ REFUSED = {"code": "QUERY_REFUSED", "message": "Spark does not want it.", "param
 
 
 def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    next_steps.remember("there")
     _show(
         StartPreview(
             job="bids",
@@ -152,10 +154,11 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
             ),
         )
     )
+    next_steps.remember(None)
     assert capsys.readouterr().out.splitlines() == [
         "bids: A start would begin from /saves/bids-7.",
         "Its checkpoint is 7.",
-        "Run 4 is at work now: stop it first (rekindle stop bids).",
+        "Run 4 is at work now: stop it first (rekindle stop --storage there bids).",
         "",
         "task  subtasks  then",
         "a     2         resumes after batch 41; 1 of its subtasks have finished",
@@ -199,7 +202,7 @@ def test_sinks_go_back_to_a_checkpoint_that_is_named_and_to_nothing_else(command
     assert "[REWIND_TO_NOTHING]" in result.stderr
 
 
-def test_where_spark_cannot_be_started_all_else_is_looked_at_by_a_dry_run_too(
+def test_where_spark_cannot_be_started_all_else_is_looked_at_and_the_check_has_failed_a_dry_run_too(
     command: Command, job_file: Path, tmp_path: Path
 ) -> None:
     launcher = tmp_path / "spark" / "bin" / "spark-submit"
@@ -214,9 +217,11 @@ def test_where_spark_cannot_be_started_all_else_is_looked_at_by_a_dry_run_too(
             [*rekindle, *verb, str(job_file), "--storage", command.storage],
             env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert result.returncode == 0, result.stderr
+        assert result.returncode == 1, result.stderr
         said.append(result.stdout)
     assert "The queries were not looked at: Spark could not be started" in said[0]
+    assert said[0].splitlines()[-1].startswith("next: It needs Java 17")
+    assert said[0].splitlines()[-1].endswith("To leave them out: --no-spark.")
     assert "hourly  1         begins" in said[0]
     assert said[0] == said[1]
     assert not Path(command.storage).exists()

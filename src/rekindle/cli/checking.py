@@ -52,11 +52,11 @@ def check(jobfile: str, as_json: bool, no_spark: bool, spark_config: Mapping[str
 
     It shows whether each task, source and sink begins, resumes, has finished or is dropped, and what has changed since
     the last run. In a Spark session of its own, it builds each query and lets Spark compare it with its state. It reads
-    no row; without Spark it leaves queries and columns out, and says so. It writes nothing, and the job may run.
+    no row; with --no-spark it leaves queries and columns out. It writes nothing, and the job may run.
 
     It looks at the targets of sinks: whether a server answers, a topic is there, columns fit, or another job writes
     there. It asks no server of a source. Exit code: 0 if it has found nothing that forbids the start or ends the job
-    with its first batch; 1, with the reason, if it has.
+    with its first batch; 1, with the reason, if it has, or if Spark cannot be started.
     """
     return show(jobfile, arguments, spark_config, no_spark=no_spark, as_json=as_json)
 
@@ -71,28 +71,29 @@ def show(
         job = jobfiles.load(jobfile)
         # First what costs nothing, and may forbid the start.
         preview = job.check(**arguments)
+        not_started = None
         if no_spark:
             preview = replace(preview, unseen="--no-spark")
         elif preview.beginning != "has ended":
-            preview = _with_queries(job, arguments, spark_config, preview)
+            try:
+                preview = _with_queries(job, arguments, spark_config)
+            except DefinitionError as error:
+                if error.code != "SPARK_NOT_STARTED":
+                    raise
+                preview, not_started = replace(preview, unseen=error.message), error
     if as_json:
         output.as_json(preview.to_json())
     else:
         _show(preview)
-    return FAILED if preview.refused else 0
+        if not_started is not None:
+            output.say(f"next: {not_started.next_step} To leave them out: --no-spark.")
+    return FAILED if preview.refused or not_started is not None else 0
 
 
-def _with_queries(
-    job: Job, arguments: Mapping[str, Any], spark_config: Mapping[str, str], without: StartPreview
-) -> StartPreview:
+def _with_queries(job: Job, arguments: Mapping[str, Any], spark_config: Mapping[str, str]) -> StartPreview:
     from rekindle.session.session import make_session
 
-    try:
-        session = make_session(job.name, spark_config)
-    except DefinitionError as error:
-        if error.code != "SPARK_NOT_STARTED":
-            raise
-        return replace(without, unseen=error.message)
+    session = make_session(job.name, spark_config)
     try:
         return job.check(session, **arguments)
     finally:
@@ -105,7 +106,8 @@ def _show(preview: StartPreview, columns: int | None = None) -> None:
     if preview.checkpoint is not None:
         output.say(f"{'Its' if preview.path else 'The newest'} checkpoint is {preview.checkpoint}.")
     if preview.running is not None:
-        output.say(f"Run {preview.running} is at work now: stop it first (rekindle stop {preview.job}).")
+        stop = next_step(f"rekindle stop {preview.job}")
+        output.say(f"Run {preview.running} is at work now: stop it first ({stop}).")
     tables = (
         (("task", "subtasks", "then"), [(task.uid, str(task.subtasks), _words(task)) for task in preview.tasks]),
         (("source", "then"), [(one.uid, _SOURCES[one.fate]) for one in preview.sources]),
