@@ -11,7 +11,7 @@ from rekindle.defining import DefinedJob
 from rekindle.errors import ConfigError
 from rekindle.handle import JobHandle
 from rekindle.results import Checkpoint, JobResult, Savepoint, failure
-from rekindle.runtime.signals import interrupt_on_signals, stop_on_signals
+from rekindle.runtime.signals import interrupt_on_signals, kept_signals, stop_on_signals
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.place import location_of
@@ -74,25 +74,26 @@ class Job(DefinedJob):
             RekindleError: raised by `start`; the error of a job that fails, or ``JOB_CANCELED``, with the result in the
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is canceled.
         """
-        with interrupt_on_signals():
-            handle = self.start(
-                spark,
-                storage=storage,
-                restore=restore,
-                mode=mode,
-                config=config,
-                spark_config=spark_config,
-                claim_mode=claim_mode,
-                rewind_sinks=rewind_sinks,
-                allow_non_restored_state=allow_non_restored_state,
-                allow_drained=allow_drained,
-                allow_sink_ahead=allow_sink_ahead,
-                allow_other_name=allow_other_name,
-                allow_shared_target=allow_shared_target,
-                allow_changed_files=allow_changed_files,
-            )
-        with stop_on_signals(handle):
-            result = handle.wait()
+        with kept_signals() as missed:
+            with interrupt_on_signals():
+                handle = self.start(
+                    spark,
+                    storage=storage,
+                    restore=restore,
+                    mode=mode,
+                    config=config,
+                    spark_config=spark_config,
+                    claim_mode=claim_mode,
+                    rewind_sinks=rewind_sinks,
+                    allow_non_restored_state=allow_non_restored_state,
+                    allow_drained=allow_drained,
+                    allow_sink_ahead=allow_sink_ahead,
+                    allow_other_name=allow_other_name,
+                    allow_shared_target=allow_shared_target,
+                    allow_changed_files=allow_changed_files,
+                )
+            with stop_on_signals(handle, missed=missed):
+                result = handle.wait()
         assert result is not None
         error = failure(result)
         if error is not None:

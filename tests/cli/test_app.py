@@ -106,6 +106,15 @@ def test_without_a_verb_the_help_is_shown() -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize("module", ["rekindle", "rekindle.cli"])
+def test_the_package_is_the_command_too_where_its_script_is_not_in_the_path(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "no-verb"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("[VERB_UNKNOWN]"), done.stderr
+
+
 @pytest.mark.parametrize("words", [["status", "bids"], ["dispose", "saves/x", "--yes"]])
 def test_a_working_directory_that_was_deleted_is_said(words: list[str], tmp_path: Path) -> None:
     here = tmp_path / "here"

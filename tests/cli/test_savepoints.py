@@ -143,7 +143,8 @@ def test_an_answer_says_what_the_driver_refused_and_that_a_request_is_not_known(
 
     assert command.json("answer", "bids", request, code=1) == {"error": {**error, "next_step": typed}}
     assert command.error("answer", "bids", f"{JANUARY_MS}-00000000") == "REQUEST_NOT_FOUND"
-    assert command("answer", "bids", "../../secret").exit_code == 1
+    for no_request in ("../../secret", "", "a/b"):
+        assert command.error("answer", "bids", no_request) == "REQUEST_NOT_FOUND"
 
 
 def test_a_request_to_a_driver_that_has_ended_meanwhile_is_answered_by_how_it_ended(

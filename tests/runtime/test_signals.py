@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rekindle.errors import ControlError, RekindleError
-from rekindle.runtime.signals import stop_on_signals
+from rekindle.runtime.signals import interrupt_on_signals, kept_signals, stop_on_signals
 
 FAILED = ControlError("STOP_FAILED", job="bids", reason="its checkpoint failed")
 REFUSED = ControlError("STOP_REFUSED", job="bids", state="STOPPING")
@@ -78,6 +78,19 @@ def test_a_stop_that_is_given_up_is_asked_for_again_until_the_job_has_ended(numb
 
     assert job.ended.is_set() and job.asked == ["stop"] * 5
     assert said == [str(FAILED), str(REFUSED), str(FAILED)], "what is repeated is said once"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_between_the_start_of_a_job_and_its_run_is_no_end_of_the_process(number: signal.Signals) -> None:
+    job = Running()
+
+    with kept_signals() as missed:
+        with interrupt_on_signals():
+            pass
+        signal.raise_signal(number)
+        with stop_on_signals(job, missed=missed):
+            assert job.ended.wait(60)
+    assert job.asked == ["stop"]
 
 
 def test_a_job_that_has_ended_in_another_way_is_not_asked_again() -> None:

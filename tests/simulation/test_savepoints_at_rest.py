@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from rekindle.errors import RestoreError, StorageError
+from rekindle.errors import ControlError, RestoreError, StorageError
 from rekindle.progress.files import files_needed
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.client import ControlRequest
@@ -50,6 +50,12 @@ def test_it_names_what_the_checkpoint_names_and_holds_all_of_it(stopped: World, 
         assert files_needed(store, layout.spark_progress_dir(below), snapshot.batch)
     segments = [entry for entry in store.walk(folder) if "/segments/" in entry.path]
     assert sum(entry.size_bytes for entry in segments) >= manifest.in_flight_bytes
+
+
+def test_a_place_that_cannot_be_written_is_the_savepoints_and_not_the_storages(stopped: World, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ControlError, match=r"SAVEPOINT_FAILED.*Not a directory"):
+        savepoint_at_rest(stopped.storage, str(tmp_path / "file"))
 
 
 def test_one_that_cannot_be_made_leaves_nothing(stopped: World, tmp_path: Path) -> None:

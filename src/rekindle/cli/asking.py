@@ -11,6 +11,7 @@ from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.clock import clock
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ControlError
+from rekindle.ids import may_be_uid
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.pauses import USUAL
@@ -125,7 +126,7 @@ def answer(*, job: str, request: str, timeout_s: float | None, storage: str, as_
     You can ask again: the driver keeps an answer for an hour, and once the job has ended the answer stays.
     """
     found = job_storage(storage, job)
-    asked = found.request(request)
+    asked = found.request(request) if may_be_uid(request) else None
     if asked is None:
         raise ControlError("REQUEST_NOT_FOUND", request=request, job=job)
     _print(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
@@ -46,13 +46,14 @@ Display = tuple[Callable[[Status], None], Callable[[str], None]]
 _NOTHING: Display = (lambda status: None, lambda message: None)
 
 
-def follow(handle: Followed, as_log: bool = False) -> JobResult:
+def follow(handle: Followed, as_log: bool = False, missed: Sequence[int] = ()) -> JobResult:
     """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it.
 
     Args:
         as_log: what is shown is logged.
+        missed: signals that came since it was started.
     """
-    with _outlived(_display(handle, as_log)) as (show, say), stop_on_signals(handle, say):
+    with _outlived(_display(handle, as_log)) as (show, say), stop_on_signals(handle, say, missed=missed):
         while (result := handle.wait(POLL_S)) is None:
             show(handle.status())
     return result

@@ -18,7 +18,7 @@ from rekindle.cli import output, scraping
 from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
 from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.errors import RekindleError, RestoreError
-from rekindle.runtime.signals import handled_by
+from rekindle.runtime.signals import handled_by, kept_signals
 
 if TYPE_CHECKING:
     from rekindle.job import Job
@@ -93,7 +93,7 @@ def run(
 
     with logs.printed(log_format, arguments["config"], arguments["spark_config"]) as say_error:
         try:
-            with wrong_command_line(), stdout_for_result(as_json):
+            with wrong_command_line(), stdout_for_result(as_json), kept_signals() as missed:
                 with _interruptible():
                     # At once: loading Spark takes seconds.
                     say = logs.LOG.info if log_format else partial(output.say, err=True)
@@ -107,7 +107,7 @@ def run(
                     if sys.stderr.isatty():
                         say(f"{job.name}: starting Spark ...")
                     handle = job.start(**arguments)
-                result = progress.follow(handle, as_log=log_format is not None)
+                result = progress.follow(handle, as_log=log_format is not None, missed=missed)
         except RekindleError as error:
             if as_json or log_format is None:
                 raise

@@ -6,7 +6,7 @@ manifest first. So the copy is valid only if the manifest is still there when al
 
 from __future__ import annotations
 
-from rekindle.errors import ControlError
+from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_savepoint
 from rekindle.runtime.checkpointing import write_savepoint
@@ -32,7 +32,7 @@ def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = N
 
     Raises:
         ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``;
-            ``SAVEPOINT_FAILED``, the place goes with the job.
+            ``SAVEPOINT_FAILED``, the place goes with the job, or cannot be written.
         RestoreError: ``CHECKPOINT_REPLACED``, it was started meanwhile.
     """
     check_apart(storage.store, storage.job, directory)
@@ -47,8 +47,13 @@ def savepoint_at_rest(storage: JobStorage, directory: str, state: str | None = N
         source = Folder(storage.store, layout.spark_progress_dir(origin.subtask(task)))
         return copy_for_savepoint(source, Folder(store, layout.spark_progress_dir(target)), snapshot.batch)
 
-    with origin.read_whole():
-        path, _ = write_savepoint(storage, manifest, store, copy, origin.check_is_there)
+    try:
+        with origin.read_whole():
+            path, _ = write_savepoint(storage, manifest, store, copy, origin.check_is_there)
+    except StorageError as error:
+        if error.parameters.get("uri") != store.location:
+            raise
+        raise ControlError("SAVEPOINT_FAILED", path=directory, reason=str(error)) from error
     return Answer(
         id="", job=storage.job, state=state, answered_ms=0, checkpoint=manifest.checkpoint, savepoint=path, notes=()
     )

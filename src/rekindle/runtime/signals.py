@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -46,7 +46,11 @@ class Stoppable(Protocol):
 
 @contextmanager
 def stop_on_signals(
-    handle: Stoppable, say: Callable[[str], None] = _LOG.warning, *, again_s: float = AGAIN_S
+    handle: Stoppable,
+    say: Callable[[str], None] = _LOG.warning,
+    *,
+    missed: Sequence[int] = (),
+    again_s: float = AGAIN_S,
 ) -> Iterator[None]:
     """Stop the job inside on SIGTERM, SIGHUP and the first Ctrl-C, and cancel it on any further Ctrl-C.
 
@@ -56,6 +60,9 @@ def stop_on_signals(
     stop that hangs does not hold up a cancel; what it raises goes to `say`, because those that wait for the job learn
     how it ends. A stop that fails leaves the job running, and no other signal may follow, so it is asked for again
     after `again_s` seconds.
+
+    Args:
+        missed: signals that came before (`kept_signals`); they are heard now.
     """
     interrupts = 0
 
@@ -87,7 +94,20 @@ def stop_on_signals(
         threading.Thread(target=act, args=(cancel, number), daemon=True).start()
 
     with handled_by(on_signal):
+        for number in missed:
+            on_signal(number, None)
         yield
+
+
+@contextmanager
+def kept_signals() -> Iterator[list[int]]:
+    """Keep the signals inside that nothing else hears, for `stop_on_signals`.
+
+    Between the end of a start and that, a job runs already. A signal that ended the process there would leave it LOST.
+    """
+    kept: list[int] = []
+    with handled_by(lambda number, frame: kept.append(number)):
+        yield kept
 
 
 @contextmanager
