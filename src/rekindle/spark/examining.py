@@ -34,6 +34,7 @@ from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
 from rekindle.session.failures import brief, translate
 from rekindle.session.session import NEEDED
+from rekindle.sinks import Parquet
 from rekindle.sources import Batch, Files, SplitSource
 from rekindle.spark.inputs.custom import columns_of
 from rekindle.spark.inputs.frames import build_channel, build_input
@@ -42,6 +43,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.reading import made_by
 from rekindle.spark.output.run import writes_columns
 from rekindle.spark.output.segments import output_schema
+from rekindle.spark.output.unwritable import refuse_unwritable
 from rekindle.spark.plans.description import description_of
 from rekindle.spark.plans.plan import are_moved, build_task, readers_of, refuse_moved_sources, shares_a_source
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
@@ -106,6 +108,9 @@ class _Bench:
         frame = build_task(task, self._of.definition.functions[task.uid], inputs)
         if writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
+        for sink in self._of.graph.sinks_of(task):
+            if sink.kind == Parquet.kind:  # the sinks of other formats compare the types themselves
+                refuse_unwritable(f"sink {sink.uid!r}", frame)
         orders = Orders(self._of.graph, self._of.definition.sources, {})
         orders.look(task, frame, inputs)
         orders.settle()
