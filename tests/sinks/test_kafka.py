@@ -260,6 +260,21 @@ def test_a_topic_of_commits_that_was_deleted_meanwhile_is_made_again_and_a_missi
         make_again({"bootstrap.servers": kafka.bootstrap}, "nowhere")
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"acks": "1"}, "`acks` must be set to `all`"),
+        ({"message.timeout.ms": 600_000}, "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
+    ],
+)
+def test_settings_with_which_no_commit_could_publish_are_refused_when_the_sink_is_opened(
+    options: dict[str, Any], reason: str, topic: str, make: Callable[..., Kafka]
+) -> None:
+    with pytest.raises(SinkError, match=reason) as error:
+        make(options=options)
+    assert error.value.code == "SINK_TARGET_INVALID"
+
+
 def test_a_job_needs_a_producer() -> None:
     with pytest.raises(DefinitionError) as error:
         Kafka("host:1", "topic", producers=0)

@@ -64,7 +64,7 @@ class Lane:
         key = commits.key_of(owner, name)
         self._topic, self._key = topic, key.encode()
         self._admin = AdminClient(dict(client))
-        self._producer = Producer({**DEFAULTS, **client, "transactional.id": f"rekindle-{key}"})
+        self._producer = _producer(client, key)
         self._producer.init_transactions(consuming.ANSWER_S)
         #: the last checkpoint that it has committed; 0 for none
         self.committed = 0
@@ -136,6 +136,15 @@ def _between(before: dict[int, int] | None, after: dict[int, int] | None) -> com
         return None
     begun = {number: before.get(number, 0) for number in after}
     return {str(number): (begun[number], end) for number, end in after.items() if end > begun[number]}
+
+
+def _producer(client: consuming.Client, key: str) -> Producer:
+    return Producer({**DEFAULTS, **client, "transactional.id": f"rekindle-{key}"})
+
+
+def check_settings(client: consuming.Client, owner: str) -> None:
+    """Raise KafkaException where no lane could be made with these settings. No broker is asked."""
+    _producer(client, owner)
 
 
 def open_lanes(client: consuming.Client, topic: str, owner: str, names: Collection[str]) -> dict[str, Lane]:

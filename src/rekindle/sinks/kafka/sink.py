@@ -25,7 +25,7 @@ from confluent_kafka import KafkaException
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
-from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, side_by_side, trying
+from rekindle.sinks.kafka.lanes import DEFAULTS, TOO_LARGE, check_settings, side_by_side, trying
 from rekindle.sinks.kafka.limits import Limits
 from rekindle.sinks.kafka.logged import LOG, said
 from rekindle.sinks.kafka.messages import MessageForm
@@ -110,8 +110,7 @@ class Kafka(TwoPhaseSink):
 
     def examine(self, claim: Claim, columns: StructType | None) -> int | None:
         """Look for the topic, its owner, and the columns of key, value and headers."""
-        self._begin(claim.owner, claim.sink)
-        newest, client = None, self._client()
+        newest, client = None, self._begin(claim.owner, claim.sink)
         with self._invalid():
             if commits.is_there(client, self.topic):
                 commits.check(client, self.topic)
@@ -124,13 +123,15 @@ class Kafka(TwoPhaseSink):
 
     def open(self, job: str, sink: str) -> None:
         """See that the brokers answer and have the topic, and ask what it takes; make the topic of commits."""
-        self._begin(job, sink)
-        client = self._client()
+        client = self._begin(job, sink)
         with self._invalid():
             self._limits = Limits.of({**DEFAULTS, **client}, commits.make(client, self.topic))
 
-    def _begin(self, job: str, sink: str) -> None:
-        self._job, self._sink, self._owner = job, sink, f"{job}/{sink}"
+    def _begin(self, job: str, sink: str) -> dict[str, Any]:
+        self._job, self._sink, self._owner, client = job, sink, f"{job}/{sink}", self._client()
+        with self._invalid():
+            check_settings(client, self._owner)
+        return client
 
     @contextmanager
     def _invalid(self) -> Iterator[None]:
