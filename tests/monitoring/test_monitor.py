@@ -241,6 +241,23 @@ def test_checkpoints_are_known_of_a_job_without_a_history(world: World) -> None:
     assert found.counts.completed == 40  # as the heartbeat counts
 
 
+def test_the_newest_checkpoint_is_first_also_where_the_clock_has_gone_back_meanwhile(world: World) -> None:
+    written = world.healthy("job")
+    last = written.storage.newest_manifest()
+    assert last is not None
+    hour_ms = 3_600_000
+    behind = replace(last, run=last.run + 1, triggered_ms=last.triggered_ms - hour_ms)
+    for number in (41, 42):
+        behind = replace(behind, checkpoint=number, completed_ms=behind.triggered_ms + 1)
+        written.storage.create(layout.manifest(layout.checkpoint("job", number)), behind)
+    monitor, _ = _watch(world)
+
+    found = monitor.checkpoints.newest("job")
+
+    assert [row.id for row in found.history][:3] == [42, 41, 40]
+    assert found.latest_completed is not None and found.latest_completed.id == 42
+
+
 def test_closed_segments_and_manifests_are_read_once(world: World) -> None:
     world.checkpoints = 350
     world.healthy("job")

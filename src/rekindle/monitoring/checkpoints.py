@@ -44,8 +44,8 @@ class Checkpoints:
             meanwhile = stats.status == "in_progress" and (stats.id, "completed") in known
             if not meanwhile and (record.id, record.status) not in known:
                 records.append(record)
-        #: the newest first
-        self.records = sorted(records, key=lambda record: (record.triggered_ms, record.id), reverse=True)
+        #: the newest first; by numbers, since the clock of a later run may be behind that of an earlier one
+        self.records = sorted(records, key=lambda record: (record.run, record.id, record.triggered_ms), reverse=True)
 
     def view(self, limit: int) -> CheckpointsView:
         """Return the overview, and the newest ones."""
