@@ -114,8 +114,7 @@ class Kafka(TwoPhaseSink):
         with self._invalid():
             if commits.is_there(client, self.topic):
                 commits.check(client, self.topic)
-                with self._errors():
-                    claim.check(self._notes, self._target)
+                claim.check(self._notes, self._target)
                 newest = self.newest_committed()
         if columns is not None:
             self._check_columns(columns.names)
@@ -137,7 +136,7 @@ class Kafka(TwoPhaseSink):
     def _invalid(self) -> Iterator[None]:
         try:
             yield
-        except (KafkaException, ValueError) as error:
+        except (KafkaException, TimeoutError, ValueError) as error:
             raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self._target, reason=said(error)) from error
 
     @property
