@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rekindle.errors import ControlError, RekindleError, RestoreError, SinkError, StorageError
+from rekindle.errors import ControlError, RekindleError, RestoreError, SinkError, StorageError, one_line
 from rekindle.handle import JobHandle
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -495,3 +495,18 @@ def test_a_manifest_that_is_retained_is_read_once_by_those_who_clear_up(world: W
     assert not any(path.endswith("manifest.json") for path in read)
     assert world.storage.checkpoints() == [4, 3, 2]
     handle.cancel()
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("\nfirst\nsecond", "OSError: first"),
+        (
+            "Generic error\n   \x1b[31m↳\x1b[0m Unable to copy\n    \x1b[31m↳\x1b[0m No space left\n",
+            "OSError: Generic error: Unable to copy: No space left",
+        ),
+        ("", "OSError"),
+    ],
+)
+def test_an_error_is_shown_in_one_line_with_the_reasons_that_delta_rs_puts_below(said: str, line: str) -> None:
+    assert one_line(OSError(said)) == line

@@ -18,6 +18,7 @@ once.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, ClassVar
 
@@ -166,9 +167,18 @@ def storable(value: object) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_REASON = "↳ "
+"""Begins a line of delta-rs that says why the line above is so."""
+
+
 def one_line(error: BaseException) -> str:
-    """Return any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
-    words = next((line.strip() for line in storable(error).splitlines() if line.strip()), "")
+    """Return any exception in one line: its type, unless it is one of ours, and the first line of what it says.
+
+    Lines follow that begin as those of delta-rs do which say why.
+    """
+    first, *more = [line.strip() for line in _COLOUR.sub("", storable(error)).splitlines() if line.strip()] or [""]
+    words = ": ".join([first, *(line.removeprefix(_REASON) for line in more if line.startswith(_REASON))])
     if isinstance(error, RekindleError):
         return words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
