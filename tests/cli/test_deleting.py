@@ -18,6 +18,7 @@ from rekindle.errors import RestoreError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.disposal import Disposal, mark_shadow
 from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import JobDescription, SinkDescription
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
@@ -38,6 +39,18 @@ def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Comman
 
     assert [row["job"] for row in command.json("list")] == ["clicks"]
     assert not Path(command.storage, "bids").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "said"),
+    [("Postgres", "CANCELED", True), ("Postgres", "STOPPED", False), ("Parquet", "FAILED", False)],
+)
+def test_forget_says_that_a_run_that_was_cut_short_may_have_left_prepared_rows(
+    command: Command, job: JobStorage, kind: str, state: str, said: bool
+) -> None:
+    start(job, description=JobDescription(sinks=(SinkDescription(uid="out", task="count", kind=kind),)))
+    end(job, state)
+    assert ("rekindle docs postgres#the-server" in command("forget", "bids", "--yes").stdout) == said
 
 
 def test_a_job_that_was_killed_on_another_machine_can_be_deleted(

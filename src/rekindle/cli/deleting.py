@@ -43,6 +43,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
     confirm(what, yes)
     # Another user may have started it while the question was open, perhaps from this checkpoint.
     _check_forgettable(found, checkpoint)
+    left = checkpoint is None and _may_leave_prepared(found)
     if checkpoint is None:
         forget_job(found, clock().now_ms())
     else:
@@ -51,6 +52,10 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
         output.as_json({"job": job, "checkpoint": checkpoint})
     else:
         output.say(f"Deleted the {what}.")
+        if left:
+            output.say(
+                "PostgreSQL may keep rows that it had prepared, and their locks: rekindle docs postgres#the-server"
+            )
 
 
 @click.command(epilog=example("rekindle dispose /backup/hourly_bids-000000012-3e222f"))
@@ -90,6 +95,14 @@ def confirm(what: str, yes: bool) -> None:
         with command_line():
             raise ConfigError("CONFIRMATION_MISSING", what=what)
     click.confirm(f"Delete the {what}?", abort=True, err=True)
+
+
+def _may_leave_prepared(job: RunDocuments) -> bool:
+    """Return whether a job whose last run was cut short may have left prepared transactions in PostgreSQL."""
+    run, _ = last_begun(job)
+    if run is None or run.description is None or job.state() in ("STOPPED", "DRAINED", "FINISHED"):
+        return False
+    return any(sink.kind == "Postgres" for sink in run.description.sinks)
 
 
 def _check_not_running(job: RunDocuments) -> None:
