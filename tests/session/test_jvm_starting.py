@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 from rekindle.errors import DefinitionError
 from rekindle.session import jvm, starting
@@ -52,6 +53,20 @@ def interrupts_heard() -> Iterator[None]:
 def interrupted_once(begun: Callable[[], bool]) -> None:
     until(begun)
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_launcher_reads_names_of_files_as_python_does(launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    launcher.write_text("#!/bin/sh\necho $LC_ALL > locale\nexit 1\n")
+    with pytest.raises(PySparkException, match="gateway"):
+        jvm.start_jvm({}, "locale")
+    assert Path("locale").read_text() == "C.UTF-8\n"
+    assert os.environ["LC_ALL"] == "C"
+
+
+def test_a_user_that_is_a_number_alone_is_said() -> None:
+    assert starting.nameless(os.getuid()) == ""
+    assert "The user 2147480000 has no entry in /etc/passwd" in starting.nameless(2_147_480_000)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")

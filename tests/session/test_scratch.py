@@ -109,3 +109,17 @@ def test_all_that_a_killed_jvm_leaves_lies_in_its_folder(tmp_path: Path) -> None
     assert not [one for one in tmp_path.iterdir() if one.name.startswith(("spark-", "blockmgr-", "lib"))]
     with holding(tmp_path) as (later,):
         assert list(place.iterdir()) == [later]
+
+
+def test_a_process_that_can_write_nothing_temporary_is_told_so_and_how() -> None:
+    program = f"""
+import os, tempfile
+from rekindle.session import scratch
+tempfile._candidate_tempdir_list = lambda: ["{os.devnull}"]
+try:
+    scratch.temporary()
+except Exception as error:
+    print(error.code)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "TEMPORARY_FOLDER_MISSING\n"

@@ -14,7 +14,13 @@ SAID_BEFORE = "Failed to find data source: {}. Please deploy the application as 
 @pytest.mark.parametrize(
     ("name", "version", "package"),
     [
-        ("kafka", "4.3.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"),
+        (
+            "kafka",
+            "4.3.0",
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
+            " (or version 4.2.0, if your repository does not have 4.3.0)",
+        ),
+        ("kafka", "4.2.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
         ("kafka", "3.5.6", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.6"),
         ("Delta", "4.3.0", "io.delta:delta-spark_2.13:VERSION"),
         ("iceberg", "4.0.1", "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION"),

@@ -379,6 +379,10 @@ CONDITIONS: dict[str, Condition] = {
             "The working directory of this command was deleted, so relative paths lead nowhere.",
             "Change to a directory that exists, and run the command again: cd /",
         ),
+        TEMPORARY_FOLDER_MISSING=(
+            "No directory for temporary files can be written to: neither TMPDIR, /tmp nor /var/tmp.",
+            "Name one: export TMPDIR=... Where the root file system is read-only, mount a volume at /tmp.",
+        ),
         OUTPUT_REFUSED=(
             "The output of this command cannot be written: {reason}.",
             "Free some room on the disk that it goes to, or let it go elsewhere, and run the command again.",

@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
 from rekindle.session import kept_classes, scratch
-from rekindle.session.environment import environment
+from rekindle.session.environment import environment, of_file_names
 from rekindle.session.kept_classes import SUBMIT_OPTIONS
 from rekindle.session.local_files import class_path
 from rekindle.session.starting import SILENCE_S, JvmWatch
@@ -86,7 +85,7 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
             watch.watched(),
             environment({_LOG_VARIABLE: spark_log() or ""}),
             environment({SUBMIT_OPTIONS: f"{temporary} {_java_options(settings, configured=not ours)}".strip()}),
-            environment(class_path(settings, os.environ)),
+            environment({**class_path(settings, os.environ), **of_file_names(os.environ)}),
         ):
             gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
@@ -105,7 +104,7 @@ def _say(text: str) -> None:
 def _log_file(name: str) -> str:
     """Return a file to log to, in the first folder that can be written; the null device where none can be."""
     given = os.environ.get(FOLDER_VARIABLE) or FOLDER
-    for folder in (Path(given).absolute(), Path(tempfile.gettempdir(), f"{FOLDER}-{os.getuid()}")):
+    for folder in (Path(given).absolute(), Path(scratch.temporary(), f"{FOLDER}-{os.getuid()}")):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK | os.X_OK):

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from rekindle.errors import ConfigError
 from rekindle.session.kept_classes import quoted
 
 OPTION = "java.io.tmpdir"
@@ -41,8 +42,20 @@ def option(given: Iterable[str], root: str | None = None) -> str:
     """
     if any(f"-D{OPTION}" in text for text in given):
         return ""
-    folder = _renewed(Path(root or tempfile.gettempdir(), f"rekindle-spark-{os.getuid()}"))
+    folder = _renewed(Path(root or temporary(), f"rekindle-spark-{os.getuid()}"))
     return "" if folder is None else quoted(f"-D{OPTION}={folder}")
+
+
+def temporary() -> str:
+    """Return the directory for temporary files of this process.
+
+    Raises:
+        ConfigError: ``TEMPORARY_FOLDER_MISSING``.
+    """
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise ConfigError("TEMPORARY_FOLDER_MISSING") from error
 
 
 def held() -> str | None:

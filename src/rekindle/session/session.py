@@ -31,7 +31,7 @@ from rekindle.session.lifeline import forgotten_if_interrupted
 from rekindle.session.local_files import settings as of_local_files
 from rekindle.session.settings import Decision, of, refused
 from rekindle.session.sharing import is_of_user
-from rekindle.session.starting import said_to_wait
+from rekindle.session.starting import nameless, said_to_wait
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
@@ -113,7 +113,7 @@ def make_session(
         start_jvm({**of_local_files(_master(settings, os.environ)), **settings}, app_name)
         spark = _make(builder)
     except (base.PySparkException, Py4JError) as error:
-        raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
+        raise DefinitionError("SPARK_NOT_STARTED", reason=f"{brief(error)}{nameless(os.getuid())}") from error
     return prepare_session(spark, plain=plain)
 
 

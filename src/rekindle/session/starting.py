@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -57,6 +58,15 @@ def said_to_wait(make: Callable[[], _Made], minute_s: float = 60.0) -> _Made:
             minutes,
         )
     return made.result()
+
+
+def nameless(user: int) -> str:
+    """Return a sentence about a user without a name, as which Java's libraries do not log in; empty: it has one."""
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return f" The user {user} has no entry in /etc/passwd, and Spark does not start for a number alone."
+    return ""
 
 
 class JvmWatch:

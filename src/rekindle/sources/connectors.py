@@ -21,6 +21,9 @@ _PACKAGES = {
 }
 """Name of a data source → the Maven coordinates of its package; ``VERSION`` is not Spark's."""
 
+_INSTEAD = {("kafka", "4.3"): "4.2.0"}
+"""Name of a data source and line of Spark → a version that works, too; Maven Central had none of Spark's own."""
+
 
 def connector_missing(error: Exception, spark_version: str) -> DefinitionError | None:
     """Return ``CONNECTOR_MISSING`` if an error is Spark's of a data source that it does not have."""
@@ -30,6 +33,8 @@ def connector_missing(error: Exception, spark_version: str) -> DefinitionError |
     name, line = found[1], ".".join(spark_version.split(".")[:2])
     scala = "2.12" if line.startswith("3.") else "2.13"
     package = _PACKAGES.get(name.lower(), "GROUP:ARTIFACT:VERSION").format(scala=scala, spark=spark_version, line=line)
+    if (instead := _INSTEAD.get((name.lower(), line))) is not None:
+        package = f"{package} (or version {instead}, if your repository does not have {spark_version})"
     return DefinitionError("CONNECTOR_MISSING", format=name, package=package)
 
 
