@@ -21,12 +21,15 @@ from tests import quick_files
 SECONDS_AT_MOST = 600
 """It takes half a minute, on a machine that has little time for us twenty times that."""
 
-QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:+UseSerialGC"
+COMPILED_QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 """Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well.
 
 Java then expects little code, and 48 MB of it are soon full: it throws methods out and compiles them once more. Before
 it has loaded Spark's classes it collects all its garbage several times, each time it has loaded as many again.
 """
+
+QUICKLY = f"{COMPILED_QUICKLY} -XX:+UseSerialGC"
+"""Threads that collect garbage beside the others would only take their cores."""
 
 
 def archive() -> Path:
@@ -43,6 +46,12 @@ def submit_arguments(archiving: Path | None = None) -> str:
         options += [f"-XX:{kept}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     settings = {"spark.driver.defaultJavaOptions": " ".join(options), **quick_files.settings()}
     return " ".join([*(f"--conf '{key}={value}'" for key, value in settings.items()), "pyspark-shell"])
+
+
+def environment_of_a_user() -> dict[str, str]:
+    """Return this process's environment without what tests tell Spark; only Java compiles quickly there too."""
+    own = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    return own | {"SPARK_SUBMIT_OPTS": COMPILED_QUICKLY}
 
 
 def live_a_life() -> None:

@@ -14,15 +14,16 @@ import pytest
 
 from rekindle.errors import ConfigError
 from rekindle.session import jvm, kept_classes, local_files
+from tests.class_archive import COMPILED_QUICKLY, environment_of_a_user
 
 KEEPS = """
 import json, sys
 from rekindle.cli.warming import run_example
 from rekindle.errors import ConfigError
+from rekindle.session.jvm import start_jvm
 from rekindle.session.kept_classes import keep
-from rekindle.session.session import make_session
 try:
-    print(json.dumps(keep(run_example if sys.argv[2:] else lambda: make_session("life", {}), sys.argv[1])))
+    print(json.dumps(keep(run_example if sys.argv[2:] else lambda: start_jvm({}, "life"), sys.argv[1])))
 except ConfigError as error:
     sys.exit(f"{error}")
 """
@@ -39,7 +40,9 @@ STARTS = """
 import sys
 sys.prefix = sys.argv.pop(1)
 from rekindle.session.session import make_session
-make_session("starts", dict(each.split("=", 1) for each in sys.argv[1:])).range(10).count()
+spark = make_session("starts", dict(each.split("=", 1) for each in sys.argv[1:]))
+if "spark.driver.extraClassPath" not in spark.sparkContext.getConf().toDebugString():
+    spark.range(10).count()
 """
 SHARED = "source: shared objects file (top)"
 """What Java logs of a class that is in a file of this kind."""
@@ -56,9 +59,8 @@ def cached(tmp_path: Path) -> Path:
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    """That of a user's process: it has none of the options with which tests start a JVM."""
-    own = {key: value for key, value in os.environ.items() if key != "PYSPARK_SUBMIT_ARGS"}
-    return {**own, "XDG_CACHE_HOME": str(tmp_path / "cache"), "REKINDLE_LOGS": str(tmp_path / "logs"), **more}
+    """That of a user's process: it has no file of classes, and no jars of tests."""
+    return {**environment_of_a_user(), "XDG_CACHE_HOME": str(tmp_path / "cache"), "REKINDLE_LOGS": str(tmp_path / "logs"), **more}
 
 
 def run(program: str, environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -69,7 +71,7 @@ def run(program: str, environ: Mapping[str, str], *arguments: str) -> subprocess
 def shared_by(tmp_path: Path, environ: Mapping[str, str], *settings: str) -> int:
     """Start a session; return how many classes it has found in a file of kept classes."""
     log = tmp_path / "classes.log"
-    environ = {**environ, "SPARK_SUBMIT_OPTS": f"-Xlog:class+load:file={log}"}
+    environ = {**environ, "SPARK_SUBMIT_OPTS": f"{COMPILED_QUICKLY} -Xlog:class+load:file={log}"}
     started = run(STARTS, environ, str(tmp_path / "a prefix"), *settings)
     assert started.returncode == 0, started.stderr
     assert "cds" not in started.stdout + started.stderr

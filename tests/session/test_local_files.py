@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from rekindle.session import local_files
+from tests.class_archive import environment_of_a_user
 from tools import local_files as tool
 
 HADOOPS, OURS = (
@@ -26,7 +27,8 @@ import sys
 from rekindle.session.session import make_session
 
 out, *settings = sys.argv[1:]
-spark = make_session("writes", dict(each.split("=") for each in settings))
+one = {"spark.sql.shuffle.partitions": "1"}  # each partition has files of the same kinds
+spark = make_session("writes", one | dict(each.split("=") for each in settings))
 rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().groupBy("value").count()
 query = rows.writeStream.format("noop").outputMode("update").option("checkpointLocation", f"{out}/progress")
 query.trigger(once=True).start().awaitTermination()
@@ -152,7 +154,7 @@ def test_a_session_of_rekindle_starts_no_process_for_a_file(tmp_path: Path) -> N
                 f'#!/bin/sh\necho {name} >> {folder}/started\nexec /usr/bin/env PATH=/usr/bin:/bin {name} "$@"\n'
             )
             ours.chmod(0o755)
-        environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+        environment = environment_of_a_user()
         environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"
         command = [sys.executable, "-c", WRITES, str(folder), *settings]
         subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=300)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.session import scratch
+from tests.class_archive import environment_of_a_user
 
 HOLDS = """
 import sys
@@ -99,8 +100,7 @@ def test_a_user_who_names_a_directory_has_the_choice(tmp_path: Path, given: str)
 
 
 def test_all_that_a_killed_jvm_leaves_lies_in_its_folder(tmp_path: Path) -> None:
-    environ = {**os.environ, "TMPDIR": str(tmp_path), "REKINDLE_LOGS": str(tmp_path / "logs")}
-    environ.pop("PYSPARK_SUBMIT_ARGS", None)
+    environ = {**environment_of_a_user(), "TMPDIR": str(tmp_path), "REKINDLE_LOGS": str(tmp_path / "logs")}
     command = [sys.executable, "-c", IS_KILLED]
     subprocess.run(command, check=False, env=environ, cwd=tmp_path, capture_output=True, timeout=300)
     place = tmp_path / f"rekindle-spark-{os.getuid()}"
