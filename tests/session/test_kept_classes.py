@@ -60,7 +60,12 @@ def cached(tmp_path: Path) -> Path:
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     """That of a user's process: it has no file of classes, and no jars of tests."""
-    return {**environment_of_a_user(), "XDG_CACHE_HOME": str(tmp_path / "cache"), "REKINDLE_LOGS": str(tmp_path / "logs"), **more}
+    return {
+        **environment_of_a_user(),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "REKINDLE_LOGS": str(tmp_path / "logs"),
+        **more,
+    }
 
 
 def run(program: str, environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

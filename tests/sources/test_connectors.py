@@ -17,8 +17,7 @@ SAID_BEFORE = "Failed to find data source: {}. Please deploy the application as 
         (
             "kafka",
             "4.3.0",
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
-            " (or version 4.2.0, if your repository does not have 4.3.0)",
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 (or version 4.2.0, if your repository lacks 4.3.0)",
         ),
         ("kafka", "4.2.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
         ("kafka", "3.5.6", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.6"),

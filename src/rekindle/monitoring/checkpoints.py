@@ -44,7 +44,7 @@ class Checkpoints:
             meanwhile = stats.status == "in_progress" and (stats.id, "completed") in known
             if not meanwhile and (record.id, record.status) not in known:
                 records.append(record)
-        #: the newest first; by numbers, since the clock of a later run may be behind that of an earlier one
+        #: the newest first; by numbers, since the clock of a later run may show an earlier time
         self.records = sorted(records, key=lambda record: (record.run, record.id, record.triggered_ms), reverse=True)
 
     def view(self, limit: int) -> CheckpointsView:

@@ -34,7 +34,7 @@ def connector_missing(error: Exception, spark_version: str) -> DefinitionError |
     scala = "2.12" if line.startswith("3.") else "2.13"
     package = _PACKAGES.get(name.lower(), "GROUP:ARTIFACT:VERSION").format(scala=scala, spark=spark_version, line=line)
     if (instead := _INSTEAD.get((name.lower(), line))) is not None:
-        package = f"{package} (or version {instead}, if your repository does not have {spark_version})"
+        package = f"{package} (or version {instead}, if your repository lacks {spark_version})"
     return DefinitionError("CONNECTOR_MISSING", format=name, package=package)
 
 
