@@ -42,6 +42,13 @@ class Harmed(LocalStore):
         return super().walk(folder)
 
 
+class ReadOnly(LocalStore):
+    """A store on a disk that the system has made read-only."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        raise StorageError("STORAGE_READ_ONLY", uri=self.location, reason="Read-only file system")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Harmed:
     return Harmed(str(tmp_path))
@@ -103,6 +110,13 @@ def test_what_an_attempt_that_failed_has_left_is_no_output(spark: SparkSession, 
     written = write(spark.range(0, 9, numPartitions=2), store, "out")
     assert len(written) == 2
     assert all("/" not in path and path.startswith("part-") for path, _ in written)
+
+
+def test_a_place_that_has_become_read_only_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")  # no folder can be made below it
+    with pytest.raises(StorageError, match="cannot be written: Read-only file system") as caught:
+        write_parquet(spark.range(1), ReadOnly(str(tmp_path / "file")), "out")
+    assert caught.value.__cause__ is not None
 
 
 @pytest.mark.parametrize("write", [read, unread])

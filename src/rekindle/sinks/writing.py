@@ -75,14 +75,31 @@ def write_parquet(
         check: is called with the footer of each of them, and may raise.
 
     Raises:
-        StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``.
+        StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``; ``STORAGE_READ_ONLY``, ``STORAGE_FULL``.
     """
     try:
         return _written(df, store, folder, partition_by, {**_OPTIONS, **(options or {})}, check)
-    except Exception:
+    except Exception as error:
         with suppress(Exception):  # the failure of the write is what is reported
             store.delete_tree(folder)
+        _check_writable(store, folder, error)
         raise
+
+
+def _check_writable(store: Store, folder: str, failed: Exception) -> None:
+    """Raise what the store says if nothing can be written there: Spark says of a directory only that it is not there.
+
+    Raises:
+        StorageError: ``STORAGE_READ_ONLY``, ``STORAGE_FULL``.
+    """
+    if store.pace != 1:
+        return  # a server may be away, and be waited for
+    probe = "/".join([*folder.split("/")[:-1], ".probe"])
+    try:
+        store.replace(probe, b"")
+        store.delete(probe)
+    except StorageError as error:
+        raise error from failed
 
 
 def _written(
