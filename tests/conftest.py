@@ -61,6 +61,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
 
+# Log4j would look at the stack for each logger that Spark asks for, to have other loggers by class loader.
+os.environ.setdefault("LOG4J_CONTEXT_SELECTOR", "org.apache.logging.log4j.core.selector.BasicContextSelector")
+
 os.environ.setdefault("REKINDLE_LOGS", str(Path(tempfile.gettempdir(), "rekindle-test-logs")))
 
 

@@ -6,7 +6,7 @@ Spark starts ``rm`` for each folder that it deletes: some ninety in a small join
 system for none of Unix, it deletes by Java (`delete_without_processes`).
 
 They lack those of Hadoop's defaults that no JVM here reads: those of YARN, of MapReduce's jobs, of servers and of
-protocols that no test speaks. They are 1,087 of the 1,369 settings of each configuration that Spark copies, writes and
+protocols that no test speaks. They are 1,138 of the 1,364 settings of each configuration that Spark copies, writes and
 reads again, some for each batch. `make` writes the rest once for each environment.
 """
 
@@ -39,7 +39,21 @@ PRUNED = {
         *("hadoop.security.group.mapping.ldap.", "hadoop.security.kms.", "hadoop.security.crypto."),
         *("security.service.", "ipc.[port_number].", "ipc.server.", "ipc.callqueue.", "ipc.maximum."),
         *("net.topology.", "rpc.metrics.", "ha.", "dfs.ha.", "fs.adl.", "adl.", "fs.ftp.", "ftp.", "fs.viewfs."),
-        *("nfs.", "fs.trash."),
+        *("nfs.", "fs.trash.", "fs.wasb", "fs.obs.", "fs.getspaceused.", "fs.df.", "fs.du.", "fs.client.", "fs.har."),
+        *(
+            f"fs.AbstractFileSystem.{kind}"
+            for kind in ("adl", "ftp", "har", "o3fs", "ofs", "swebhdfs", "viewfs", "wasb")
+        ),
+        *("io.erasurecode.", "io.map", "io.seqfile.", "io.compression.codec.lz", "io.skip.", "seq.io."),
+        *("hadoop.prometheus.", "hadoop.metrics.", "hadoop.htrace.", "hadoop.jetty.", "hadoop.domainname."),
+        *(
+            "hadoop.socks.",
+            "hadoop.system.",
+            "hadoop.security.dns.",
+            "hadoop.security.key.",
+            "hadoop.security.openssl.",
+        ),
+        *("ipc.backoff.", "ipc.scheduler.", "ipc.identity-provider.", "ipc.cost-provider."),
     ),
 }
 """Files of Hadoop's defaults, and how the names begin that are left out of each."""
