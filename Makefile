@@ -9,7 +9,9 @@ CORE := tests/graph tests/protocol tests/scenarios
 # Each run ends with its twenty slowest tests. Four at a time: on two cores two wait for a server or a clock.
 WORKERS := 4
 TESTS := python -m pytest --durations=20
-DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not crash and not slow"
+# tests/conftest.py goes by these very words.
+CHOSEN := -m "not crash and not slow"
+DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(CHOSEN)
 
 # Tests start some hundreds of Pythons. What the first has compiled, the others read, also where the machine's own
 # setting is that nothing is kept, as in many containers; the set-up leaves it to them too.
@@ -52,7 +54,7 @@ archive: setup # tests start many JVMs, which start quicker with Spark's classes
 	@$(ENV) python -m tests.class_archive
 
 compiled: # once; in a fresh clone each of the workers would compile all tests and all of the package by itself
-	@$(ENV) python -m pytest -q --collect-only >/dev/null
+	@$(ENV) python -m pytest -q --collect-only $(CHOSEN) >/dev/null
 
 lint:
 	@$(ENV) ruff format --check .

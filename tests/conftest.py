@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,6 +46,9 @@ SERVERS = {
 }
 """Fixtures that start a server."""
 
+QUICK_ONES = "not crash and not slow"
+"""What `make test` and `make check` choose by markers."""
+
 # How long an example takes says nothing here: machines are shared, and a JVM may run beside the tests.
 # CI judges a change, not its luck: it tries the same examples each time; everywhere else new ones are looked for.
 settings.register_profile(
@@ -73,6 +77,14 @@ def why_no_spark() -> str | None:
     if not (os.access(Path(home, "bin", "java"), os.X_OK) if home else shutil.which("java")):
         return "no Java in JAVA_HOME or PATH: `make setup` finds or installs one, `make test` uses it"
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items of slow functions where `make` chooses the others: each worker would throw 12,000 away."""
+    if not isinstance(obj, FunctionType) or collector.config.option.markexpr != QUICK_ONES:
+        return None
+    return [] if "slow" in {mark.name for mark in getattr(obj, "pytestmark", ())} else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marker
