@@ -40,20 +40,11 @@ PRUNED = {
         *("security.service.", "ipc.[port_number].", "ipc.server.", "ipc.callqueue.", "ipc.maximum."),
         *("net.topology.", "rpc.metrics.", "ha.", "dfs.ha.", "fs.adl.", "adl.", "fs.ftp.", "ftp.", "fs.viewfs."),
         *("nfs.", "fs.trash.", "fs.wasb", "fs.obs.", "fs.getspaceused.", "fs.df.", "fs.du.", "fs.client.", "fs.har."),
-        *(
-            f"fs.AbstractFileSystem.{kind}"
-            for kind in ("adl", "ftp", "har", "o3fs", "ofs", "swebhdfs", "viewfs", "wasb")
-        ),
+        *(f"fs.AbstractFileSystem.{of}" for of in ("adl", "ftp", "har", "o3fs", "ofs", "swebhdfs", "viewfs", "wasb")),
         *("io.erasurecode.", "io.map", "io.seqfile.", "io.compression.codec.lz", "io.skip.", "seq.io."),
         *("hadoop.prometheus.", "hadoop.metrics.", "hadoop.htrace.", "hadoop.jetty.", "hadoop.domainname."),
-        *(
-            "hadoop.socks.",
-            "hadoop.system.",
-            "hadoop.security.dns.",
-            "hadoop.security.key.",
-            "hadoop.security.openssl.",
-        ),
-        *("ipc.backoff.", "ipc.scheduler.", "ipc.identity-provider.", "ipc.cost-provider."),
+        *("hadoop.socks.", "hadoop.system.", "hadoop.security.dns.", "hadoop.security.key."),
+        *("hadoop.security.openssl.", "ipc.backoff.", "ipc.scheduler.", "ipc.identity-provider.", "ipc.cost-provider."),
     ),
 }
 """Files of Hadoop's defaults, and how the names begin that are left out of each."""
