@@ -46,6 +46,19 @@ def test_a_batch_that_could_not_be_committed_fails(
     assert not postgres.query("SELECT 1 FROM pg_class WHERE relname ~ '^rekindle_[0-9a-f]+$'", (), database)
 
 
+def test_the_table_of_commits_is_made_again_where_someone_has_dropped_it(
+    postgres: PostgresServer, database: str
+) -> None:
+    sink, made = staged(postgres, database, [(1, "a")], **ATOMIC)
+    postgres.query("DROP TABLE rekindle_commits", (), database)
+    sink.commit([made], permit(1))
+    postgres.query("DROP TABLE rekindle_commits", (), database)
+    with pytest.raises(SinkError, match="SINK_STAGING_LOST"):
+        sink.commit([made], permit(1))  # what it had noted is gone, and no row comes twice
+    sink.commit(sink.prepare(PlainFrame([(2, "b")]), batch_of(1)), permit(2))  # type: ignore[arg-type]
+    assert postgres.query("SELECT n FROM t ORDER BY n", (), database) == [(1,), (2,)]
+
+
 def test_the_table_that_an_upsert_has_made_is_not_given_a_row_without_a_key(
     postgres: PostgresServer, database: str
 ) -> None:

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from rekindle.errors import SinkError
 from rekindle.sinks.postgres.attempts import PostgresAttempts
-from rekindle.sinks.postgres.catalog import Catalog, lock
+from rekindle.sinks.postgres.catalog import Catalog, lock, make_commits
 from rekindle.sinks.postgres.columns import PART
 from rekindle.sinks.postgres.database import Connection, names_of, note_commit
 from rekindle.sinks.two_phase import Committable, SinkBatch
@@ -39,6 +39,7 @@ class Committing:
 
     def commit(self, connection: Connection, committables: Sequence[Committable], checkpoint: int) -> None:
         """Commit all of them, or nothing if one is lost."""
+        make_commits(connection, self.attempts.table)  # someone may have dropped it
         staged = [committable for committable in committables if committable["staged"]]
         gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
         wanted = [*gids, *(one["name"] for one in staged)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rekindle.sinks.postgres.catalog import Catalog, make_table
+from rekindle.sinks.postgres.catalog import Catalog, make_commits, make_table
 from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn
 from rekindle.sinks.postgres.columns import Column, definition, fitting
 from rekindle.sinks.postgres.database import Connection, TableName
@@ -44,7 +44,8 @@ class Target:
         return found
 
     def read_or_make(self, connection: Connection, schema: StructType) -> Catalog:
-        """Read the table; make it for rows of a schema, where it is not there."""
+        """Read the table; make it for rows of a schema, where it is not there, and `rekindle_commits` beside it."""
+        make_commits(connection, self.table)
         found = self.read(connection)
         if found is None:
             make_table(connection, self.table, self._definition(schema), self.key)
