@@ -40,12 +40,15 @@ def test_other_machines_are_not_served_without_a_token(tmp_path) -> None:
     assert (code, error["code"]) == (2, "UI_TOKEN_MISSING")
 
 
-def test_an_empty_token_file_is_no_token(tmp_path) -> None:
+def test_an_empty_token_file_is_refused_wherever_the_server_listens(tmp_path) -> None:
+    """A secret that was not mounted: the server made a token of its own, and who had the right one was refused."""
     (tmp_path / "token").write_text(" \n")
 
-    code, error = _refused("--host", "0.0.0.0", "--token-file", str(tmp_path / "token"))
+    for options in (["--host", "0.0.0.0"], ["--allow-actions"]):
+        code, error = _refused(*options, "--token-file", str(tmp_path / "token"))
 
-    assert (code, error["code"]) == (2, "UI_TOKEN_MISSING")
+        assert (code, error["code"]) == (2, "COMMAND_LINE_INVALID")
+        assert "token is empty" in error["message"]
 
 
 def test_a_port_that_is_taken_is_said(tmp_path) -> None:

@@ -98,6 +98,8 @@ def _token(file: str | None) -> str | None:
     except UnicodeError:
         place = TOKEN if file is None else file
         raise click.UsageError(f"The token in {place} is not text in UTF-8: make it of letters and digits.") from None
+    if file is not None and not text.strip():
+        raise click.UsageError(f"The file {file} is empty: write a token of letters and digits into it.")
     return text.strip() or None
 
 
