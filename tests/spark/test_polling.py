@@ -147,3 +147,40 @@ def test_a_wake_that_comes_as_it_is_decided_that_a_busy_query_need_not_look_is_n
         polling._ended = True
         polling.wake()
         tending.join()
+
+
+class Clock:
+    """Spark's clock that is set by hand."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+
+    def setTime(self, now_ms: int) -> None:  # noqa: N802 - so it is called in Spark
+        self.now_ms = now_ms
+
+    def advance(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+
+
+def test_a_trigger_that_looks_while_it_gets_its_clock_is_woken_at_once() -> None:
+    """It waited for a time by the machine's clock, and the new one was more than a wake short of that."""
+    time_ms, trigger = [2_400], SimpleNamespace(next_ms=0, clock=None)
+
+    def put_in(_: object, clock: Clock) -> None:
+        time_ms[0] = 2_700  # the machine is busy, and the trigger has looked at 2500
+        trigger.next_ms, trigger.clock = 2_500 + INTERVAL_MS, clock
+
+    field = SimpleNamespace(setAccessible=lambda _: None, set=put_in)
+    trigger.getClass = lambda: SimpleNamespace(getDeclaredField=lambda _: field)
+    names = {
+        "java.lang.System": SimpleNamespace(currentTimeMillis=lambda: time_ms[0]),
+        "org.apache.spark.util.ManualClock": Clock,
+    }
+    spark: Any = SimpleNamespace(_jvm=SimpleNamespace(**names))
+    query: Any = SimpleNamespace(
+        _jsq=SimpleNamespace(streamingQuery=lambda: SimpleNamespace(triggerExecutor=lambda: trigger))
+    )
+    polling = Polling(spark, every_ms=NEVER_MS)
+    assert polling._has_taken_over(query)
+    polling._clock.advance(INTERVAL_MS)
+    assert trigger.clock.now_ms >= trigger.next_ms

@@ -174,13 +174,16 @@ class Polling:
         trigger = query._jsq.streamingQuery().triggerExecutor()
         if trigger is None:
             return False
-        now_ms = java_class(self._jvm, "java.lang.System").currentTimeMillis()
-        clock = java_class(self._jvm, "org.apache.spark.util.ManualClock")(now_ms)
+        system = java_class(self._jvm, "java.lang.System")
+        clock = java_class(self._jvm, "org.apache.spark.util.ManualClock")(system.currentTimeMillis())
         field = trigger.getClass().getDeclaredField("clock")
         field.setAccessible(True)
         field.set(trigger, clock)
         # A wake that could do nothing until now is still wanted.
         self._clock = clock
+        # Meanwhile the trigger may have taken the time of its own clock for the next look: to wake it once would be too
+        # little if ours were before that.
+        clock.setTime(system.currentTimeMillis())
         return True
 
     def _tend(self, query: StreamingQuery) -> None:
