@@ -50,9 +50,25 @@ def interrupts_heard() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def interrupted_once(begun: Callable[[], bool]) -> None:
-    until(begun)
-    os.kill(os.getpid(), signal.SIGINT)
+@contextmanager
+def interrupted_once(begun: Callable[[], bool]) -> Iterator[None]:
+    """Interrupt this process once something has begun, and until it has heard that: a finalizer may swallow it."""
+    heard = threading.Event()
+
+    def interrupt() -> None:
+        until(begun)
+        while not heard.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+            heard.wait(5.0)
+
+    interrupting = threading.Thread(target=interrupt)
+    with interrupts_heard():
+        interrupting.start()
+        try:
+            yield
+        finally:
+            heard.set()
+            interrupting.join()
 
 
 def test_a_launcher_reads_names_of_files_as_python_does(launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +101,7 @@ def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(laun
 def test_a_launcher_is_ended_with_all_that_it_has_started_if_the_start_is_interrupted(launcher: Path) -> None:
     launcher.write_text("#!/bin/sh\ntrap '' INT TERM\nsleep 1000 &\necho $$ $! > begun && mv begun processes\nwait\n")
 
-    threading.Thread(target=interrupted_once, args=(Path("processes").exists,)).start()
-    with interrupts_heard(), pytest.raises(KeyboardInterrupt):
+    with interrupted_once(Path("processes").exists), pytest.raises(KeyboardInterrupt):
         jvm.start_jvm({}, "interrupted")
     processes = [int(one) for one in Path("processes").read_text().split()]
     assert len(processes) == 2
@@ -130,8 +145,7 @@ def test_an_interrupt_gives_up_a_session_that_waits_for_its_cluster() -> None:
         ended.wait(20)
         ended.set()
 
-    threading.Thread(target=interrupted_once, args=(begun.is_set,)).start()
-    with interrupts_heard(), pytest.raises(KeyboardInterrupt):
+    with interrupted_once(begun.is_set), pytest.raises(KeyboardInterrupt):
         starting.said_to_wait(make)
     assert not ended.is_set(), "it waits for no cluster"
     ended.set()
