@@ -87,11 +87,19 @@ def test_a_sink_that_only_a_start_can_look_at_is_named(world: World) -> None:
 
 
 def test_a_sink_at_work_is_not_touched_by_a_look(world: World) -> None:
-    world.run(**NEVER)
-    sink = world.sinks["out"]
-    before = dict(vars(sink))
-    look(world, "1")
-    assert vars(sink) == before
+    looked_at = []
+
+    class Marked(FakeSink):
+        def examine(self, claim: Any, columns: Any) -> int | None:
+            looked_at.append(claim.sink)
+            self.places = ("changed by the look",)
+            return super().examine(claim, columns)
+
+    world.sinks["out"] = Marked()
+    before = dict(vars(world.sinks["out"]))
+    look(world)
+    assert looked_at == ["out"]
+    assert vars(world.sinks["out"]) == before
 
 
 def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:

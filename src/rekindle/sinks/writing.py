@@ -75,23 +75,19 @@ def write_parquet(
         check: is called with the footer of each of them, and may raise.
 
     Raises:
-        StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``; ``STORAGE_READ_ONLY``, ``STORAGE_FULL``.
+        StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``; why the place cannot be written (`Store.replace`).
     """
     try:
         return _written(df, store, folder, partition_by, {**_OPTIONS, **(options or {})}, check)
     except Exception as error:
         with suppress(Exception):  # the failure of the write is what is reported
             store.delete_tree(folder)
-        _check_writable(store, folder, error)
+        _probe(store, folder, error)
         raise
 
 
-def _check_writable(store: Store, folder: str, failed: Exception) -> None:
-    """Raise what the store says if nothing can be written there: Spark says of a directory only that it is not there.
-
-    Raises:
-        StorageError: ``STORAGE_READ_ONLY``, ``STORAGE_FULL``.
-    """
+def _probe(store: Store, folder: str, failed: Exception) -> None:
+    """Raise what the store says if nothing can be written there: Spark says only that a folder is missing."""
     if store.pace != 1:
         return  # a server may be away, and be waited for
     probe = "/".join([*folder.split("/")[:-1], ".probe"])
