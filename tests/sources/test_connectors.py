@@ -14,11 +14,7 @@ SAID_BEFORE = "Failed to find data source: {}. Please deploy the application as 
 @pytest.mark.parametrize(
     ("name", "version", "package"),
     [
-        (
-            "kafka",
-            "4.3.0",
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 (or version 4.2.0, if your repository lacks 4.3.0)",
-        ),
+        ("kafka", "4.3.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
         ("kafka", "4.2.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
         ("kafka", "3.5.6", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.6"),
         ("Delta", "4.3.0", "io.delta:delta-spark_2.13:VERSION"),

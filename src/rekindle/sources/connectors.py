@@ -21,8 +21,8 @@ _PACKAGES = {
 }
 """Name of a data source → the Maven coordinates of its package; ``VERSION`` is not Spark's."""
 
-_INSTEAD = {("kafka", "4.3"): "4.2.0"}
-"""Name of a data source and line of Spark → a version that works, too; Maven Central had none of Spark's own."""
+_OTHERS = {("kafka", "4.3"): "4.2.0"}
+"""Name of a data source and line of Spark → the version to take where Maven Central has none of Spark's own."""
 
 
 def connector_missing(error: Exception, spark_version: str) -> DefinitionError | None:
@@ -32,9 +32,8 @@ def connector_missing(error: Exception, spark_version: str) -> DefinitionError |
         return None
     name, line = found[1], ".".join(spark_version.split(".")[:2])
     scala = "2.12" if line.startswith("3.") else "2.13"
-    package = _PACKAGES.get(name.lower(), "GROUP:ARTIFACT:VERSION").format(scala=scala, spark=spark_version, line=line)
-    if (instead := _INSTEAD.get((name.lower(), line))) is not None:
-        package = f"{package} (or version {instead}, if your repository lacks {spark_version})"
+    version = _OTHERS.get((name.lower(), line), spark_version)
+    package = _PACKAGES.get(name.lower(), "GROUP:ARTIFACT:VERSION").format(scala=scala, spark=version, line=line)
     return DefinitionError("CONNECTOR_MISSING", format=name, package=package)
 
 
