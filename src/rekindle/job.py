@@ -75,7 +75,7 @@ class Job(DefinedJob):
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is canceled.
         """
         with kept_signals() as missed:
-            with interrupt_on_signals():
+            with interrupt_on_signals(missed):
                 handle = self.start(
                     spark,
                     storage=storage,

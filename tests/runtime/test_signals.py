@@ -85,9 +85,32 @@ def test_a_signal_between_the_start_of_a_job_and_its_run_is_no_end_of_the_proces
     job = Running()
 
     with kept_signals() as missed:
-        with interrupt_on_signals():
+        with interrupt_on_signals(missed):
             pass
         signal.raise_signal(number)
+        with stop_on_signals(job, missed=missed):
+            assert job.ended.wait(60)
+    assert job.asked == ["stop"]
+
+
+class Finalized:
+    """Raises a signal as it is deleted; Python says what its handler raises, and drops it."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self._number)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_start_whose_interrupt_python_drops_is_followed_by_a_stop(number: signal.Signals) -> None:
+    job = Running()
+
+    with kept_signals() as missed:
+        with interrupt_on_signals(missed):
+            Finalized(number)
         with stop_on_signals(job, missed=missed):
             assert job.ended.wait(60)
     assert job.asked == ["stop"]

@@ -94,7 +94,7 @@ def run(
     with logs.printed(log_format, arguments["config"], arguments["spark_config"]) as say_error:
         try:
             with wrong_command_line(), stdout_for_result(as_json), kept_signals() as missed:
-                with _interruptible():
+                with _interruptible(missed):
                     # At once: loading Spark takes seconds.
                     say = logs.LOG.info if log_format else partial(output.say, err=True)
                     say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width(sys.stderr) - 1))
@@ -175,11 +175,14 @@ def stdout_for_result(as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(missed: list[int]) -> Iterator[None]:
     """Let SIGTERM, SIGHUP and Ctrl-C inside end the process: a job that starts has nothing to stop yet.
 
     A run that was claimed is recorded as CANCELED on the way out. Where that takes longer than `_END_S`, because Spark
     or the storage hangs, and at a second signal, the process ends at once, and the run is LOST.
+
+    Args:
+        missed: these signals join it, for the job that starts although Python has dropped the interrupt.
     """
     late = threading.Timer(_END_S, os._exit, [INTERRUPTED])
     late.daemon = True
@@ -190,6 +193,7 @@ def _interruptible() -> Iterator[None]:
         late.start()
         # Not through sys.stderr: the signal may have interrupted a print.
         os.write(2, b"Interrupted while the job was starting; nothing was lost.\n")
+        missed.append(number)
         raise KeyboardInterrupt
 
     try:

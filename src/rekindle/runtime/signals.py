@@ -111,14 +111,19 @@ def kept_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def interrupt_on_signals() -> Iterator[None]:
+def interrupt_on_signals(kept: list[int]) -> Iterator[None]:
     """Have SIGTERM and SIGHUP inside raise KeyboardInterrupt, as Ctrl-C does.
 
     A job that starts has nothing to stop yet. The start that is interrupted records its run as CANCELED; a process that
     is killed leaves it LOST.
+
+    Args:
+        kept: the signals of `kept_signals`, which these join. Python drops what is raised in a finalizer or a callback;
+            the start goes on then, and the job is stopped as soon as it runs.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        kept.append(number)
         raise KeyboardInterrupt
 
     with handled_by(interrupt):
