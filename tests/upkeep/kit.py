@@ -40,6 +40,20 @@ def stopped(seed: int, *, stops: bool = True) -> World:
     return world
 
 
+def drain(world: World) -> None:
+    """Let the job go on, drain it, and see that it shows each row once."""
+
+    def ask() -> None:
+        world.scheduler.pause(50)
+        world.ask(ControlRequest(verb="stop", drain=True))
+        world.scheduler.pause(100_000)
+
+    result = world.run(world.plan.settings, ask)
+    assert result is not None and result.state in ("FINISHED", "DRAINED")
+    shown = world.shown()
+    assert all(shown[uid] == rows for uid, rows in world.expected().items())
+
+
 class Stored:
     """What such a job has left."""
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import ControlError
-from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout, read_layout
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.batch import BatchRecord
@@ -33,7 +32,7 @@ from tests.cli.kit import beat, start
 from tests.simulation.lives import live
 from tests.simulation.test_custom_sources_simulated import custom_plan
 from tests.simulation.world import World
-from tests.upkeep.kit import JOB, Stored, stopped
+from tests.upkeep.kit import JOB, Stored, drain, stopped
 
 
 def check(store: Store) -> Checked:
@@ -362,16 +361,7 @@ def test_orphans_of_a_job_that_starts_during_the_repair_stay() -> None:
 def test_the_job_goes_on_and_ends_well_after_a_repair() -> None:
     world = stopped(1)
     remove_orphans(world.store, check(world.store))
-
-    def drain() -> None:
-        world.scheduler.pause(500)
-        world.ask(ControlRequest(verb="stop", drain=True))
-        world.scheduler.pause(100_000)
-
-    result = world.run(world.plan.settings, drain)
-    assert result is not None and result.state in ("FINISHED", "DRAINED")
-    shown = world.shown()
-    assert all(shown[uid] == rows for uid, rows in world.expected().items())
+    drain(world)
 
 
 def test_of_a_job_that_runs_no_orphan_is_looked_for_and_none_removed(monkeypatch: pytest.MonkeyPatch) -> None:

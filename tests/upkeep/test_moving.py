@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError, RekindleError, StorageError
-from rekindle.runtime.client import ControlRequest
 from rekindle.start.identity import identify, refuse_unfinished_copy
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
@@ -25,7 +24,7 @@ from rekindle.testing.memory_store import MemoryStore
 from rekindle.testing.volatile_store import VolatileStore
 from rekindle.upkeep.check import check_job, check_storage, remove_orphans
 from rekindle.upkeep.moving import CopiedJob, copy_job
-from tests.upkeep.kit import JOB, Elsewhere, Stored, Watched, dying_at, files_of, stopped
+from tests.upkeep.kit import JOB, Elsewhere, Stored, Watched, drain, dying_at, files_of, stopped
 
 SMALL = 5
 """A life that leaves few files."""
@@ -61,16 +60,7 @@ def test_a_job_resumes_where_it_was_copied_to_and_shows_each_row_once(seed: int)
     copy(there, back)
     world.store = world.engine.store = back
     world.storage = JobStorage(back, JOB)
-
-    def drain() -> None:
-        world.scheduler.pause(500)
-        world.ask(ControlRequest(verb="stop", drain=True))
-        world.scheduler.pause(100_000)
-
-    result = world.run(world.plan.settings, drain)
-    assert result is not None and result.state in ("FINISHED", "DRAINED")
-    shown = world.shown()
-    assert all(shown[uid] == rows for uid, rows in world.expected().items())
+    drain(world)
 
 
 def writes_of(seed: int) -> int:

@@ -18,6 +18,8 @@ class MemoryStore:
         self._objects: dict[str, bytes] = {}
         #: the keys of `_objects`, sorted: what lies below a folder is one piece of it
         self._paths: list[str] = []
+        #: each folder → the names in it, each with the number of objects that it holds or is
+        self._folders: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -50,7 +52,7 @@ class MemoryStore:
             return io.BytesIO(self._read(path))
 
     def exists(self, path: str) -> bool:
-        return path == "" or check_path(path) in self._objects or bool(self._below(path))
+        return path == "" or check_path(path) in self._objects or path in self._folders
 
     def create(self, path: str, data: bytes) -> bool:
         with self._lock:
@@ -64,8 +66,8 @@ class MemoryStore:
             self._put(path, data)
 
     def names(self, folder: str) -> list[str]:
-        start = len(folder) + 1 if folder else 0
-        return sorted({path[start:].split("/", 1)[0] for path in self._below(folder)})
+        with self._lock:
+            return sorted(self._folders.get(check_path(folder, folder=True), ()))
 
     def walk(self, folder: str) -> Iterator[Entry]:
         for path in self._below(folder):
@@ -120,11 +122,21 @@ class MemoryStore:
     def _put(self, path: str, data: bytes) -> None:
         if check_path(path) not in self._objects:
             insort(self._paths, path)
+            for folder, name in _folders_of(path):
+                names = self._folders.setdefault(folder, {})
+                names[name] = names.get(name, 0) + 1
         self._objects[path] = bytes(data)
 
     def _remove(self, path: str) -> None:
         del self._objects[path]
         del self._paths[bisect_left(self._paths, path)]
+        for folder, name in _folders_of(path):
+            names = self._folders[folder]
+            names[name] -= 1
+            if not names[name]:
+                del names[name]
+            if not names:
+                del self._folders[folder]
 
     def _below(self, folder: str) -> list[str]:
         below = check_path(folder, folder=True)
@@ -133,3 +145,10 @@ class MemoryStore:
                 return list(self._paths)
             # Code points sort "/" right before "0".
             return self._paths[bisect_left(self._paths, f"{below}/") : bisect_left(self._paths, f"{below}0")]
+
+
+def _folders_of(path: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder that a path lies below, with the name that leads to it there."""
+    while path:
+        path, _, name = path.rpartition("/")
+        yield path, name
