@@ -39,7 +39,7 @@ from rekindle.spark.query.polling import Polling
 from rekindle.storage import layout
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SETTLE_S = 30
 """Between the last start of a query and the first window."""
@@ -113,6 +113,27 @@ def _same(rows: DataFrame) -> DataFrame:
 
 
 @contextmanager
+def at_work(spark: SparkSession, given: argparse.Namespace) -> Iterator[tuple[Path, rk.JobHandle]]:
+    """Run the job until its tasks have settled; stop it at the end. Yield a folder, and the job's handle."""
+    with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as name:
+        folder = Path(name)
+        data = folder / "rows"
+        data.mkdir()
+        handle = define(data, folder / "out", given.subtasks).start(spark, storage=str(folder / "state"))
+        with fed(data, given.rows_every):
+            while not all(task.status == "running" for task in handle.status().tasks):
+                if not handle.is_running():
+                    sys.exit(f"bench: the job ended: {handle.wait()}")
+                time.sleep(0.5)
+            time.sleep(given.settle)
+            yield folder, handle
+        handle.stop()
+        result = handle.wait()
+        assert result is not None, "it has ended"
+        assert result.state == "STOPPED", result
+
+
+@contextmanager
 def fed(data: Path, every_s: float) -> Iterator[None]:
     """Give the job a row now and then; 0: never."""
     over = threading.Event()
@@ -178,31 +199,17 @@ def main() -> None:
     switch.put_in()
     spark = make_session("rekindle-bench", SETTINGS)
     found: dict[bool, list[float]] = {True: [], False: []}
-    with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as name:
-        folder = Path(name)
-        data = folder / "rows"
-        data.mkdir()
-        handle = define(data, folder / "out", given.subtasks).start(spark, storage=str(folder / "state"))
-        with fed(data, given.rows_every):
-            while not all(task.status == "running" for task in handle.status().tasks):
-                if not handle.is_running():
-                    sys.exit(f"bench: the job ended: {handle.wait()}")
-                time.sleep(0.5)
-            time.sleep(given.settle)
-            for window in range(2 * given.windows):
-                # on, off, off, on: what changes with time is the same for both
-                switch.on = window % 4 in (0, 3)
-                time.sleep(1)
-                found[switch.on].append(share_of_a_core(given.seconds))
-                print(f"{'with' if switch.on else 'without'}: {found[switch.on][-1]:.2%} of one core", flush=True)
-            switch.on = True
-            of_reports = reports(folder, given.windows * given.seconds)
-        handle.stop()
-        result = handle.wait()
-        assert result is not None, "it has ended"
-        assert result.state == "STOPPED", result
-        with_, without = middle(found[True]), middle(found[False])
-        text = f"""\
+    with at_work(spark, given) as (folder, _):
+        for window in range(2 * given.windows):
+            # on, off, off, on: what changes with time is the same for both
+            switch.on = window % 4 in (0, 3)
+            time.sleep(1)
+            found[switch.on].append(share_of_a_core(given.seconds))
+            print(f"{'with' if switch.on else 'without'}: {found[switch.on][-1]:.2%} of one core", flush=True)
+        switch.on = True
+        of_reports = reports(folder, given.windows * given.seconds)
+    with_, without = middle(found[True]), middle(found[False])
+    text = f"""\
 | subtasks: {given.subtasks} | |
 | --- | ---: |
 | CPU of the driver and its JVM with statistics, share of one core, median | {with_:.2%} |

@@ -11,12 +11,9 @@ for nothing.
 from __future__ import annotations
 
 import argparse
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -26,7 +23,7 @@ from rekindle.history.recorder import Recorder
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.session.session import make_session
 from rekindle.spark.query.polling import Polling
-from statistics_cost import SETTLE_S, define, fed
+from statistics_cost import SETTLE_S, at_work
 
 MAKERS = (
     (Recorder, ("heard", "ordered", "completed", "ended", "flush")),
@@ -104,29 +101,15 @@ def main() -> None:
     meter = Meter()
     meter.put_in()
     spark = make_session("rekindle-bench", SETTINGS)
-    with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as name:
-        folder = Path(name)
-        data = folder / "rows"
-        data.mkdir()
-        handle = define(data, folder / "out", given.subtasks).start(spark, storage=str(folder / "state"))
-        with fed(data, given.rows_every):
-            while not all(task.status == "running" for task in handle.status().tasks):
-                if not handle.is_running():
-                    sys.exit(f"bench: the job ended: {handle.wait()}")
-                time.sleep(0.5)
-            time.sleep(given.settle)
-            batches, began_s = sum(task.batches for task in handle.status().tasks), time.monotonic()
-            before = meter.cpu_s, meter.reports, cpu_seconds()
-            time.sleep(given.seconds)
-            span_s = time.monotonic() - began_s
-            python_s, reports, all_s = meter.cpu_s - before[0], meter.reports - before[1], cpu_seconds() - before[2]
-            batches = sum(task.batches for task in handle.status().tasks) - batches
-            assert meter.fetch is not None, "no report was fetched"
-            report_s = of_a_report(meter.fetch)
-        handle.stop()
-        result = handle.wait()
-        assert result is not None, "it has ended"
-        assert result.state == "STOPPED", result
+    with at_work(spark, given) as (_, handle):
+        batches, began_s = sum(task.batches for task in handle.status().tasks), time.monotonic()
+        before = meter.cpu_s, meter.reports, cpu_seconds()
+        time.sleep(given.seconds)
+        span_s = time.monotonic() - began_s
+        python_s, reports, all_s = meter.cpu_s - before[0], meter.reports - before[1], cpu_seconds() - before[2]
+        batches = sum(task.batches for task in handle.status().tasks) - batches
+        assert meter.fetch is not None, "no report was fetched"
+        report_s = of_a_report(meter.fetch)
     java_s = report_s * reports
     print(
         f"""

@@ -22,6 +22,7 @@ from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
+from rekindle.storage.open import open_store
 from tests.claims import claim
 
 JANUARY_MS = 1_735_689_600_000
@@ -167,3 +168,21 @@ def answer(request: Request, state: str = "RUNNING", **changes: Any) -> Answer:
 
 
 Reply = Callable[[Request], Answer | None]
+
+
+def see_a_job_there(storage: str) -> None:
+    """Let the verbs list, show, inspect and forget a job in this storage."""
+    command, job = Command(storage), JobStorage(open_store(storage), "bids")
+    start(job, **GONE)
+    beat(job, **GONE)
+    complete(job, 7)
+    end(job, "STOPPED", checkpoint=7)
+
+    assert [(one["job"], one["state"]) for one in command.json("list")] == [("bids", "STOPPED")]
+    assert command.json("status", "bids")["checkpoints"]["latest"] == 7
+    [checkpoint] = command.json("checkpoints", "bids")
+    assert checkpoint["path"] == f"{storage}/bids/checkpoints/000000007"
+    assert command("inspect", checkpoint["path"]).exit_code == 0
+    assert command("forget", "bids", "--yes").exit_code == 0
+    assert command.json("list") == []
+    assert list(job.store.walk("")) == []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.open import open_store
-from tests.cli.kit import GONE, Command, beat, complete, end, start
+from tests.cli.kit import Command, see_a_job_there
 from tests.servers.azurite import ACCOUNT, AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.hdfs import HdfsServer
@@ -29,21 +27,7 @@ def on_hdfs(hdfs: HdfsServer) -> str:
 
 @pytest.mark.parametrize("place", ["on_azure", "on_google", "on_hdfs"])
 def test_a_job_there_is_listed_shown_inspected_and_forgotten(place: str, request: pytest.FixtureRequest) -> None:
-    command = Command(request.getfixturevalue(place))
-    job = JobStorage(open_store(command.storage), "bids")
-    start(job, **GONE)
-    beat(job, **GONE)
-    complete(job, 7)
-    end(job, "STOPPED", checkpoint=7)
-
-    assert [(one["job"], one["state"]) for one in command.json("list")] == [("bids", "STOPPED")]
-    assert command.json("status", "bids")["checkpoints"]["latest"] == 7
-    [checkpoint] = command.json("checkpoints", "bids")
-    assert checkpoint["path"] == f"{command.storage}/bids/checkpoints/000000007"
-    assert command("inspect", checkpoint["path"]).exit_code == 0
-    assert command("forget", "bids", "--yes").exit_code == 0
-    assert command.json("list") == []
-    assert list(job.store.walk("")) == []
+    see_a_job_there(request.getfixturevalue(place))
 
 
 def test_a_bucket_that_is_not_there_is_an_error_with_a_next_step(on_azure: str, on_google: str) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from tests.cli.kit import GONE, Command, beat, complete, end, start
+from tests.cli.kit import Command, see_a_job_there
 from tests.servers.s3 import S3Server
 from tests.ui.kit import http, serving
 from tests.ui.world import World
@@ -19,25 +18,8 @@ def command(s3: S3Server) -> Command:
     return Command(f"s3://{s3.make_bucket()}/state")
 
 
-@pytest.fixture
-def job(command: Command) -> JobStorage:
-    return JobStorage(open_store(command.storage), "bids")
-
-
-def test_a_job_in_a_bucket_is_listed_shown_inspected_and_forgotten(command: Command, job: JobStorage) -> None:
-    start(job, **GONE)
-    beat(job, **GONE)
-    complete(job, 7)
-    end(job, "STOPPED", checkpoint=7)
-
-    assert [(one["job"], one["state"]) for one in command.json("list")] == [("bids", "STOPPED")]
-    assert command.json("status", "bids")["checkpoints"]["latest"] == 7
-    [checkpoint] = command.json("checkpoints", "bids")
-    assert checkpoint["path"] == f"{command.storage}/bids/checkpoints/000000007"
-    assert command("inspect", checkpoint["path"]).exit_code == 0
-    assert command("forget", "bids", "--yes").exit_code == 0
-    assert command.json("list") == []
-    assert list(job.store.walk("")) == []
+def test_a_job_in_a_bucket_is_listed_shown_inspected_and_forgotten(command: Command) -> None:
+    see_a_job_there(command.storage)
 
 
 def test_pages_rest_and_metrics_show_the_jobs_of_a_bucket(command: Command, tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-import rekindle as rk
 from rekindle.storage.open import open_store
-from rekindle.storage.origin import find_origin
-from tests.jobs.kit import QUICK, UTC, World, has_read, rows, shown_in, until
+from tests.jobs.kit import World, shown_in
+from tests.jobs.stored_elsewhere import documents, live_there
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
 from tests.servers.gcs import TOKEN, GoogleServer
 from tests.servers.hdfs import HdfsServer
@@ -94,40 +93,6 @@ def test_a_job_there_is_stopped_with_a_savepoint_resumed_restored_from_it_and_dr
     cloud: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:
     world = request.getfixturevalue(cloud)
-
-    def start(**options: Any) -> rk.JobHandle:
-        return world.hourly().start(spark, config=QUICK, **{"storage": world.storage, **options})
-
-    world.add_history(rows(0, 90), rows(5, 90))
-    world.add_live(rows(100, 60))
-    handle = start()
-    until(lambda: has_read(handle, 1))
-    world.add_live(rows(103, 60))
-    until(lambda: world.has_hour(100))
-    handle.stop(savepoint=f"{world.place}/saves")
-    stopped = handle.wait()
-    assert (stopped.state, stopped.error) == ("STOPPED", None)
-    assert stopped.savepoint.startswith(f"{world.place}/saves/hourly-")
-
-    handle = start()
-    world.add_live(rows(106, 60))
-    until(lambda: world.has_hour(103))
-    handle.stop(drain=True)
-    assert handle.wait().state == "DRAINED"
-    assert world.output() == world.expected()
-
-    # From a container into a directory, with a sink of its own; and a savepoint back.
-    world.out = f"{world.place}/out/again"
-    handle = start(storage=str(tmp_path / "local"), restore=stopped.savepoint)
-    until(lambda: has_read(handle, 3))
-    assert find_origin(handle.savepoint(f"{world.place}/saves").path).manifest.savepoint
-    handle.stop(drain=True)
-    assert handle.wait().state == "DRAINED"
-    saved = {row for row in world.expected() if row[0] < dt.datetime(2025, 1, 5, 7, tzinfo=UTC)}
-    assert set(world.output()) == set(world.expected()) - saved
-
-    store = open_store(world.storage)
-    documents = [entry.path for entry in store.walk("hourly") if entry.path.endswith(".json")]
-    assert documents
+    live_there(world, world.place, spark, tmp_path / "local")
     secrets = (KEY.encode(), TOKEN.encode())
-    assert not any(secret in store.read(path) for path in documents for secret in secrets)
+    assert not any(secret in document for document in documents(world) for secret in secrets)

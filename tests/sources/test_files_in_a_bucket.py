@@ -18,6 +18,7 @@ from rekindle.sources import Files, statistics
 from rekindle.sources.listing import Listing, check_present, check_unchanged
 from tests.jobs.kit import committed
 from tests.servers.s3 import S3Server
+from tests.sources.files_contract import LISTED, check_listing
 
 
 @pytest.fixture
@@ -43,31 +44,8 @@ def code(path: str, **more: object) -> str:
 
 
 def test_what_is_listed_is_what_sparks_batch_reader_reads(spark_on_s3: SparkSession, s3: S3Server, bucket: str) -> None:
-    fill(
-        s3, bucket, "flat/a", "flat/b c%20", "flat/ü+", "flat/_SUCCESS", "flat/.x", "flat/_k=1", "flat/y._COPYING_",
-        "flat/sub/d", "hive/k=1/_j=2/a", "hive/k=1/_j=3/b", "hive/k=2/_j=3/deep/c", "hive/_logs/e", "made/", "made/a",
-        "made/sub/", "many/x1/a", "many/x2/b", "many/.x3/c",
-    )  # fmt: skip
-    cases: list[tuple[str, dict[str, str]]] = [
-        ("flat", {}),
-        ("flat/", {"recursiveFileLookup": "true"}),
-        ("flat", {"pathGlobFilter": "[ab]*"}),
-        ("flat/b*", {}),
-        ("flat/b c%20", {}),
-        ("{flat,many/x?}/[a-c]*", {}),
-        ("hive", {}),
-        ("hive/k=*", {"basePath": f"s3a://{bucket}/hive"}),
-        ("hive/k=1", {}),
-        ("hive", {"recursiveFileLookup": "true"}),
-        ("made", {}),
-        ("m*y/x[!1]", {}),
-    ]
-    for path, options in cases:
-        frame = spark_on_s3.read.format("text").options(**options).load(f"s3a://{bucket}/{path}")
-        listed = Files(f"s3://{bucket}/{path}", format="text", options=options).list_files()
-        rows = frame.select("_metadata.file_path", "_metadata.file_size").distinct().collect()
-        assert [(file.path, file.size) for file in listed.files] == sorted(map(tuple, rows)), (path, options)
-        assert ["value", *listed.partition_columns] == frame.columns, (path, options)
+    fill(s3, bucket, *LISTED, "made/", "made/sub/")
+    check_listing(spark_on_s3, f"s3://{bucket}", f"s3a://{bucket}")
 
 
 def test_a_missing_file_is_reported_by_name(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

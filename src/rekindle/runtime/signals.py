@@ -119,7 +119,7 @@ def interrupt_on_signals(kept: list[int]) -> Iterator[None]:
 
     Args:
         kept: the signals of `kept_signals`, which these join. Python drops what is raised in a finalizer or a callback;
-            the start goes on then, and the job is stopped as soon as it runs.
+            the start continues then, and the job is stopped as soon as it runs.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
