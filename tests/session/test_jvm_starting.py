@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from rekindle.errors import DefinitionError
 from rekindle.session import jvm, starting
+from tests.interrupts import interrupts_heard
 from tests.waiting import until
 
 
@@ -39,15 +40,6 @@ def lives(process: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-@contextmanager
-def interrupts_heard() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests may ignore it
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from rekindle.errors import StorageError
 from rekindle.storage.copying import SIDE_BY_SIDE, copy_all, side_by_side
 from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
+from tests.interrupts import interrupts_heard
 
 PATHS = [(f"from/{number}", f"to/{number}") for number in range(40)]
 
@@ -60,7 +61,7 @@ def test_an_interrupt_waits_for_what_is_under_way() -> None:
             _thread.interrupt_main()
             seen.append(returned.wait(0.5))
 
-    with pytest.raises(KeyboardInterrupt):
+    with interrupts_heard(), pytest.raises(KeyboardInterrupt):
         side_by_side(act, range(SIDE_BY_SIDE))
     returned.set()
 
