@@ -37,7 +37,8 @@ def test_runs_lists_each_run_with_how_it_ended_the_newest_first(command: Command
 def test_events_shows_what_happened_with_errors_and_on_request_their_traces(command: Command, job: JobStorage) -> None:
     start(job)
     assert command("events", "bids").output == "bids has no events yet.\n"
-    assert command("events", "bids", "--run", "9").output == "bids has no events of run 9.\n"
+    assert command("events", "bids", "--run", "1").output == "bids has no events of run 1.\n"
+    assert command.error("events", "bids", "--run", "9") == "RUN_UNKNOWN"
     assert command.json("events", "bids") == []
     write(
         job,

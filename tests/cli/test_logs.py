@@ -44,7 +44,11 @@ def test_logs_shows_the_newest_run_unless_another_is_named(command: Command, job
         "2025-01-01T00:00:00.000Z WARNING rekindle.x: two",
         "    at x",
     ]
-    assert command("logs", "bids", "--run", "7").stderr == "bids has no log of run 7.\n"
+    start(job)
+    start(job)
+    assert command("logs", "bids", "--run", "3").stderr == "bids has no log of run 3.\n"
+    assert command.error("logs", "bids", "--run", "7") == "RUN_UNKNOWN"
+    assert command.error("logs", "bids", "--run", "7", "--follow") == "RUN_UNKNOWN"
     found = [json.loads(line) for line in command("logs", "bids", "--run", "1", "--json").stdout.splitlines()]
     assert [(line["message"], line["run"], line["job"]) for line in found] == [("one", 1, "bids"), ("two", 1, "bids")]
     assert command.error("logs", "no_such_job") == "JOB_UNKNOWN"

@@ -439,6 +439,16 @@ def test_an_unknown_job_is_an_error_with_a_way_out(command: Command) -> None:
     assert document["error"]["parameters"]["job"] == "nope"
 
 
+@pytest.mark.parametrize("verb", ["status", "logs", "events", "stop"])
+def test_an_unknown_job_is_looked_for_in_a_storage_that_is_named_in_full(
+    verb: str, command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    monkeypatch.chdir(Path(command.storage).parent)
+    document = Command(Path(command.storage).name).json(verb, "nope", code=1)
+    assert document["error"]["parameters"] == {"job": "nope", "storage": command.storage}
+
+
 def test_reading_makes_no_storage_where_there_is_none(command: Command) -> None:
     assert command.error("list") == "STORAGE_MISSING"
     assert command.json("list", code=1)["error"]["parameters"] == {"uri": command.storage}

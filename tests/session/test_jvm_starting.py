@@ -72,9 +72,21 @@ def test_a_launcher_reads_names_of_files_as_python_does(launcher: Path, monkeypa
     assert os.environ["LC_ALL"] == "C"
 
 
-def test_a_user_that_is_a_number_alone_is_said() -> None:
-    assert starting.nameless(os.getuid()) == ""
-    assert "The user 2147480000 has no entry in /etc/passwd" in starting.nameless(2_147_480_000)
+def test_a_user_that_is_a_number_alone_is_said_with_what_to_do_about_it() -> None:
+    assert starting.not_started("no Java.", os.getuid()).code == "SPARK_NOT_STARTED"
+    nameless = starting.not_started("it did not log in.", 2_147_480_000)
+    assert nameless.code == "SPARK_USER_NAMELESS"
+    assert "The user 2147480000 has no name" in nameless.message
+    assert "useradd --uid 2147480000" in nameless.next_step
+    assert "Java" not in nameless.next_step
+
+
+def test_a_launcher_that_has_ended_as_if_all_were_well_is_not_waited_for(launcher: Path) -> None:
+    launcher.write_text("#!/bin/sh\nexit 0\n")
+    with pytest.raises(DefinitionError) as error:
+        jvm.start_jvm({}, "ends")
+    assert error.value.code == "SPARK_NOT_STARTED"
+    assert "has ended, and there is no JVM" in error.value.message
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")

@@ -18,12 +18,15 @@ from tests.class_archive import COMPILED_QUICKLY, environment_of_a_user
 
 KEEPS = """
 import json, sys
-from rekindle.cli.warming import run_example
+from functools import partial
+from rekindle.cli.warming import run_example, temporary_folder
 from rekindle.errors import ConfigError
 from rekindle.session.jvm import start_jvm
 from rekindle.session.kept_classes import keep
 try:
-    print(json.dumps(keep(run_example if sys.argv[2:] else lambda: start_jvm({}, "life"), sys.argv[1])))
+    with temporary_folder() as folder:
+        life = partial(run_example, folder) if sys.argv[2:] else lambda: start_jvm({}, "life")
+        print(json.dumps(keep(life, sys.argv[1])))
 except ConfigError as error:
     sys.exit(f"{error}")
 """
@@ -131,6 +134,26 @@ def test_where_nothing_can_be_written_none_are_kept(tmp_path: Path) -> None:
     made = run(KEEPS, environment(tmp_path), str(tmp_path))
     assert made.returncode == 1
     assert f"no file can be written in {tmp_path}/share/rekindle or {tmp_path}/cache/rekindle" in made.stderr
+
+
+def test_a_warm_up_that_fails_leaves_nothing_but_the_log_that_it_has_named(tmp_path: Path) -> None:
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text('#!/bin/sh\necho no room > "$REKINDLE_SPARK_LOG"\nexit 1\n')
+    submit.chmod(stat.S_IRWXU)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environ = environment(tmp_path, SPARK_HOME=str(tmp_path), TMPDIR=str(temporary))
+    logs = environ.pop("REKINDLE_LOGS")
+    command = "import sys; from rekindle.cli.verbs import rekindle; rekindle(['warm-up'])"
+
+    failed = run(command, environ)
+    (named,) = (line for line in failed.stderr.splitlines() if line.startswith("Spark logs to "))
+    assert Path(named.removeprefix("Spark logs to ")).read_text() == "no room\n"
+    assert [path.name for path in temporary.glob("rekindle-warm-up-*")] == [Path(named).parts[-3]]
+
+    assert run(command, {**environ, "REKINDLE_LOGS": logs}).returncode == 1
+    assert len([*temporary.glob("rekindle-warm-up-*")]) == 1
 
 
 def test_a_process_that_spark_submit_has_started_keeps_none(monkeypatch: pytest.MonkeyPatch) -> None:

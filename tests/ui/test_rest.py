@@ -153,6 +153,8 @@ def test_events_are_asked_for_by_run_and_number(address: str) -> None:
         ("/api/v1/jobs/healthy/checkpoints/4711", 404, "CHECKPOINT_NOT_KNOWN"),
         ("/api/v1/jobs/healthy/checkpoints/seven", 400, "VALUE_INVALID"),
         ("/api/v1/jobs/healthy/rates?since=yesterday", 400, "VALUE_INVALID"),
+        ("/api/v1/jobs/healthy/events?run=4711", 404, "RUN_UNKNOWN"),
+        ("/api/v1/jobs/healthy/logs?run=4711", 404, "RUN_UNKNOWN"),
         ("/api/v1/nothing", 404, "ADDRESS_UNKNOWN"),
     ],
 )

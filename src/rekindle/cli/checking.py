@@ -78,7 +78,7 @@ def show(
             try:
                 preview = _with_queries(job, arguments, spark_config)
             except DefinitionError as error:
-                if error.code != "SPARK_NOT_STARTED":
+                if error.code not in ("SPARK_NOT_STARTED", "SPARK_USER_NAMELESS"):
                     raise
                 preview, not_started = replace(preview, unseen=error.message), error
     if as_json:

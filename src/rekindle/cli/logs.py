@@ -34,18 +34,21 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
     With --json, each line is a JSON document.
     """
     from rekindle.logs import lines, pieces
+    from rekindle.storage.run_documents import check_run
 
     found = job_storage(storage, job)
     run = pieces.newest_run(found) if number is None else number
     place = pieces.LogPosition(pieces.Piece(run or 0, 0))
     first, identity = place, None
     while True:
-        now = known_identity(found, storage)
+        now = known_identity(found)
         if identity not in (None, now):  # another job has taken the name, whose runs begin at 1
             place = pieces.LogPosition()
         identity = now
         for place, line in pieces.read(found, place, run if not follow else number):  # noqa: B020
             output.say(lines.as_json(line, job=job, run=place.piece.run) if as_json else lines.as_text(line))
+        if number is not None and place == first:
+            check_run(found, number)
         if not follow:
             break
         clock().wait(_FOLLOW_S * found.store.pace)

@@ -36,15 +36,15 @@ CHECKPOINT_OLD, LAGS = 3, 4
 def job_storage(storage: str, job: str) -> JobStorage:
     """Return the documents of a job that exists; raise ``JOB_UNKNOWN`` otherwise."""
     found = JobStorage(open_store(storage), job)
-    known_identity(found, storage)
+    known_identity(found)
     return found
 
 
-def known_identity(found: RunDocuments, storage: str) -> Identity:
+def known_identity(found: RunDocuments) -> Identity:
     """Return the identity of a job; raise ``JOB_UNKNOWN`` where there is none, or none any more."""
     identity = found.identity()
     if identity is None:
-        raise ControlError("JOB_UNKNOWN", job=found.job, storage=storage)
+        raise ControlError("JOB_UNKNOWN", job=found.job, storage=found.store.location)
     return identity
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -33,8 +35,8 @@ def warm_up(as_json: bool) -> int:
 
     if not as_json:
         output.say("Running the example once ...", err=True)
-    with stdout_for_result(as_json):
-        kept = keep(run_example)
+    with stdout_for_result(as_json), temporary_folder() as folder:
+        kept = keep(partial(run_example, folder))
     if as_json:
         output.as_json(kept._asdict())
         return 0
@@ -43,14 +45,29 @@ def warm_up(as_json: bool) -> int:
     return 0
 
 
-def run_example() -> None:
-    """Run the example from beginning to end, in a session that could be that of a cluster as well."""
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder that is deleted at the end, unless something fails, and Spark's log, which was named, is there."""
+    folder = Path(tempfile.mkdtemp(prefix="rekindle-warm-up-"))
+    is_wanted = False
+    try:
+        yield folder
+    except Exception:
+        is_wanted = any(folder.glob("*/*.log"))
+        raise
+    finally:
+        if not is_wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_example(folder: Path) -> None:
+    """Run the example from beginning to end in `folder`, in a session that could be that of a cluster as well."""
     from rekindle.cli.jobfile import load
     from rekindle.session.local_files import HADOOPS
 
     # Java uses the file if its class path begins with the one that the file was made with.
-    with tempfile.TemporaryDirectory(prefix="rekindle-warm-up-") as folder, _inside(folder):
-        job = load(str(write_example(Path(folder))))
+    with _inside(folder):
+        job = load(str(write_example(folder)))
         settings = {**HADOOPS, "spark.master": "local[2]"}
         handle = job.start(storage="state", config={"checkpoint.interval": "1 second"}, spark_config=settings)
         # A drain reads nothing more of a history.
@@ -62,7 +79,7 @@ def run_example() -> None:
 
 
 @contextmanager
-def _inside(folder: str) -> Iterator[None]:
+def _inside(folder: Path) -> Iterator[None]:
     before = os.getcwd()
     os.chdir(folder)
     try:

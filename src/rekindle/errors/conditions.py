@@ -285,6 +285,13 @@ CONDITIONS: dict[str, Condition] = {
             "Spark could not be started: {reason}",
             "It needs Java 17 or newer, in JAVA_HOME or PATH; see what it printed above, and the settings given to it.",
         ),
+        SPARK_USER_NAMELESS=(
+            "Spark could not be started: {reason} The user {user} has no name, and Spark does not start for a number.",
+            (
+                "Give the user an entry in /etc/passwd (in an image: RUN useradd --uid {user} NAME), or run as another "
+                "user. If Spark does not start then, either: see what it printed above."
+            ),
+        ),
         PYSPARK_TOO_OLD=("PySpark {version} is too old: {reason}", "Use PySpark {wanted} or newer."),
         FLUSH_FUNCTION_INVALID=(
             "{function} does not make a query: {reason}",
@@ -1061,6 +1068,7 @@ CONDITIONS: dict[str, Condition] = {
             "There is no checkpoint {checkpoint} of job {job!r}; it may have been deleted.",
             "See: rekindle checkpoints {job}",
         ),
+        RUN_UNKNOWN=("There is no run {run} of job {job!r}.", "See: rekindle runs {job}"),
         REQUEST_UNKNOWN=(
             "This server has no request {request!r} to job {job!r}.",
             "Check the id. A server forgets its requests when it is started again; if so, make the request again.",

@@ -7,6 +7,7 @@ from rekindle.logs.lines import LogLine
 from rekindle.monitoring import views
 from rekindle.monitoring.runs import run_views
 from rekindle.monitoring.watch import Watch
+from rekindle.storage.run_documents import check_run
 
 
 class JobHistory:
@@ -22,14 +23,21 @@ class JobHistory:
     def events(
         self, name: str, run: int | None = None, after: int = -1, limit: int | None = 500
     ) -> list[views.EventView]:
-        """Return the newest events with numbers above `after`, the oldest first."""
-        rows = [row for row in self._watch.known(name).logs.events(after) if run is None or row.row.run == run]
+        """Return the newest events with numbers above `after`, the oldest first; ``RUN_UNKNOWN`` for no such run."""
+        facts = self._watch.known(name)
+        rows = [row for row in facts.logs.events(after) if run is None or row.row.run == run]
+        if run is not None and not rows and after < 0:
+            check_run(facts.storage, run)
         first = 0 if limit is None else max(len(rows) - limit, 0)
         return [views.EventView(number=row.number, event=row.row) for row in rows[first:]]
 
     def logs(self, name: str, run: int | None = None, limit: int = 500) -> list[LogLine]:
-        """Return the last lines of the log of a run, of the newest one unless it is named."""
-        return pieces.tail(self._watch.known(name).storage, run, limit)
+        """Return the last lines of the log of a run, of the newest one unless it is named; ``RUN_UNKNOWN`` likewise."""
+        storage = self._watch.known(name).storage
+        lines = pieces.tail(storage, run, limit)
+        if run is not None and not lines:
+            check_run(storage, run)
+        return lines
 
     def rates(self, name: str, since_ms: int = 0) -> views.RatesView:
         """Return the samples of rates after a moment."""

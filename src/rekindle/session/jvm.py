@@ -42,6 +42,9 @@ _LOG_VARIABLE = "REKINDLE_SPARK_LOG"
 
 _NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
+_AWAITED = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""Environment variable by which PySpark tells the JVM where to write how it can be reached."""
+
 _PLACES = (SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Environment variables with options of Java, which may point Log4j to a configuration."""
 
@@ -87,7 +90,7 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
             environment({SUBMIT_OPTIONS: f"{temporary} {_java_options(settings, configured=not ours)}".strip()}),
             environment({**class_path(settings, os.environ), **of_file_names(os.environ)}),
         ):
-            gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, _Deaf(watch, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
     finally:
         os.close(writer)
@@ -120,15 +123,17 @@ class _Deaf(dict[str, Any]):
     that it puts here. The JVM ends with its driver, as always: when its stdin is closed.
 
     Args:
-        begun: called by the process that will be the JVM.
+        watch: hears from the process that will be the JVM, and of the file by which that tells PySpark that it is up.
     """
 
-    def __init__(self, begun: Callable[[], None], **arguments: Any) -> None:
+    def __init__(self, watch: JvmWatch, **arguments: Any) -> None:
         super().__init__(arguments)
-        self._begun = begun
+        self._watch = watch
 
     def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, _deafened(value, self._begun) if key == "preexec_fn" else value)
+        if key == "env":
+            self._watch.awaits(value.get(_AWAITED))
+        super().__setitem__(key, _deafened(value, self._watch.begun) if key == "preexec_fn" else value)
 
 
 def _deafened(before: Callable[[], None], begun: Callable[[], None]) -> Callable[[], None]:

@@ -31,7 +31,7 @@ from rekindle.session.lifeline import forgotten_if_interrupted
 from rekindle.session.local_files import settings as of_local_files
 from rekindle.session.settings import Decision, of, refused
 from rekindle.session.sharing import is_of_user
-from rekindle.session.starting import nameless, said_to_wait
+from rekindle.session.starting import not_started, said_to_wait
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
@@ -97,7 +97,7 @@ def make_session(
     Where the process has a session that Rekindle has not made, that one is returned, with the user's `settings`.
 
     Raises:
-        DefinitionError: ``SPARK_NOT_STARTED``, and what `prepare_session` raises.
+        DefinitionError: ``SPARK_NOT_STARTED``, ``SPARK_USER_NAMELESS``, and what `prepare_session` raises.
     """
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -113,7 +113,7 @@ def make_session(
         start_jvm({**of_local_files(_master(settings, os.environ)), **settings}, app_name)
         spark = _make(builder)
     except (base.PySparkException, Py4JError) as error:
-        raise DefinitionError("SPARK_NOT_STARTED", reason=f"{brief(error)}{nameless(os.getuid())}") from error
+        raise not_started(brief(error), os.getuid()) from error
     return prepare_session(spark, plain=plain)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.errors import StorageError
+from rekindle.errors import ControlError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.codec import Document
 from rekindle.storage.documents.lineage import Lineage
@@ -100,6 +100,12 @@ class RunDocuments(JobDocuments):
         if result is not None:
             return result.state
         return LOST if alive is False else RUNNING
+
+
+def check_run(storage: RunDocuments, run: int) -> None:
+    """Raise ``RUN_UNKNOWN`` where a job has no run of this number."""
+    if storage.run(run) is None:
+        raise ControlError("RUN_UNKNOWN", run=run, job=storage.job)
 
 
 def last_begun(storage: RunDocuments, before: int | None = None) -> tuple[Run | None, Result | None]:
