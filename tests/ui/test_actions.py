@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -86,6 +87,73 @@ def test_an_action_that_takes_long_is_asked_for_later(driver, serve) -> None:
 
     assert (begun.status_code, begun.json()["done"], early["done"]) == (202, False, False)
     assert (late["done"], late["checkpoint"]) == (True, 41)
+
+
+def test_readers_are_answered_while_more_actions_wait_than_the_server_has_threads(driver, serve) -> None:
+    held = threading.Event()
+    job = driver(lambda request: good(request) if held.is_set() else None)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    def stop() -> bool:
+        return http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, json={"wait": 60}, timeout=90).json()[
+            "done"
+        ]
+
+    with ThreadPoolExecutor(50) as stopping:
+        stops = [stopping.submit(stop) for _ in range(50)]
+        until(lambda: len(job.requests) == 50)
+        seen = http.get(f"{address}/api/v1/jobs", timeout=30).json()
+        named = [one.name for one in threading.enumerate()]
+        held.set()
+        for request in job.requests:
+            job.storage.answer(good(request))
+        done = [one.result() for one in stops]
+
+    assert [one["job"] for one in seen] == ["job"]
+    assert not [name for name in named if name.startswith("rekindle-ui")]
+    assert done == [True] * 50
+
+
+def test_a_request_is_known_by_its_own_job_only(driver, serve) -> None:
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+    made = http.post(f"{address}/api/v1/jobs/job/checkpoint", headers=BEARER).json()["request"]
+
+    answer = http.get(f"{address}/api/v1/jobs/other/requests/{made}")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "REQUEST_UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    ("directory", "code"),
+    [("", "BODY_INVALID"), ("a\0b", "BODY_INVALID"), ("nosuch://a/b", "STORAGE_SCHEME_UNSUPPORTED")],
+)
+def test_a_job_is_not_stopped_without_the_savepoint_that_was_asked_for(
+    driver, serve, directory: str, code: str
+) -> None:
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+    (found,) = http.get(f"{address}/v1/jobs").json()["jobs"]
+
+    answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, json={"directory": directory})
+    of_flink = http.post(f"{address}/v1/jobs/{found['id']}/stop", headers=BEARER, json={"targetDirectory": directory})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert (of_flink.status_code, code in of_flink.text) == (400, True)
+    assert job.requests == []
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs/job/stop", "/v1/jobs/{id}/stop"])
+def test_a_body_that_is_too_long_is_not_read(driver, serve, path: str) -> None:
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+    (found,) = http.get(f"{address}/v1/jobs").json()["jobs"]
+
+    answer = http.post(address + path.format(id=found["id"]), headers=BEARER, content=b" " * 65_537)
+
+    assert answer.status_code == 400
+    assert "longer than 65536 bytes" in answer.text
+    assert job.requests == []
 
 
 def test_what_the_driver_refuses_is_refused(driver, serve) -> None:

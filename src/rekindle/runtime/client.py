@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def new_id(now_ms: int) -> str:
     return f"{now_ms:013d}-{secrets.token_hex(4)}"
 
 
-def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
+def send(storage: RunDocuments, wanted: ControlRequest) -> Request | Result:
     """Write the request for the run in force and return it; or return the result if the job has ended as wished.
 
     Raises ``JOB_NOT_RUNNING`` if no driver would answer, ``SAVEPOINT_FAILED`` for a place that goes with the job.
@@ -133,6 +133,36 @@ def wait(
             has taken over), ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (it ended otherwise, or its driver died),
             ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
+    found = looks(storage, wanted, request, timeout_s, is_lost, take=take, pauses=pauses)
+    while not isinstance(ending := look(found), Ending):
+        time.sleep(ending)
+    return ending
+
+
+Looks = Generator[float, None, Ending]
+"""A wait for an answer, look by look: after each it yields the seconds to pause, and at last it returns the answer."""
+
+
+def look(looks: Looks) -> Ending | float:
+    """Look once more for an answer; return it, or the seconds to pause before the next look. Raises as `wait` does."""
+    try:
+        return next(looks)
+    except StopIteration as end:
+        ending: Ending = end.value
+        return ending
+
+
+def looks(
+    storage: JobStorage,
+    wanted: ControlRequest,
+    request: Request,
+    timeout_s: float | None = None,
+    is_lost: Callable[[], bool] = lambda: False,
+    *,
+    take: bool = True,
+    pauses: Pauses = USUAL,
+) -> Looks:
+    """Return what `wait` does, for a caller that pauses otherwise."""
     look_s = pauses.driver_s * storage.store.pace
     watch = _Watch(storage, look_s)
     if timeout_s is None and wanted.verb == "cancel":
@@ -160,7 +190,7 @@ def wait(
                 raise ControlError("ANSWER_FORGOTTEN", job=storage.job)
         if deadline is not None and time.monotonic() >= deadline:
             raise _timed_out(storage, wanted, f"{timeout_s:g}")
-        time.sleep(pause)
+        yield pause
         pause = min(pause * 1.5, longest)
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import asyncio
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 
 from rekindle.errors import ConfigError, ControlError, RekindleError
+from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest, Ending
+from rekindle.runtime.pauses import Pauses
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.status import RUNNING
@@ -36,7 +38,12 @@ _OPTIONS = {
 VERBS = tuple(_OPTIONS)
 
 _KEPT = 1_000
-"""Answers that are remembered, to be asked for later."""
+"""Requests that are remembered, to be asked for later; no answer is looked for to older ones."""
+
+_AT_ONCE = 4
+"""Threads that look for answers in a storage, or copy savepoints, at the same time: the server has others to do."""
+
+_PAUSES = Pauses(answer_s=(0.02, 0.5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +73,7 @@ class ActionAnswer:
     notes: tuple[str, ...] = ()
 
 
-def body_of(verb: str, data: bytes) -> ActionBody:
+def options_of(verb: str, data: bytes) -> ActionBody:
     """Return the options in the body of a request.
 
     Raises:
@@ -87,51 +94,51 @@ def body_of(verb: str, data: bytes) -> ActionBody:
 
 
 class Actions:
-    """The requests made to drivers, and the answers that are remembered."""
+    """The requests made to drivers, and the answers that are remembered; no thread waits for an answer."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors
-        self._asked: OrderedDict[str, Future[Ending]] = OrderedDict()
-        self._lock = threading.Lock()
+        #: the id of a job, and the name of a request to it → what looks for the answer
+        self._asked: OrderedDict[tuple[str, str], asyncio.Task[Ending | RekindleError]] = OrderedDict()
+        #: location of a storage, and whether it is for a copy → the turns that are taken there
+        self._turns: dict[tuple[str, bool], asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
 
-    def ask(self, job_id: str, verb: str, body: ActionBody) -> str:
+    async def ask(self, job_id: str, verb: str, body: ActionBody) -> str:
         """Ask for something; return the name to ask for the answer by.
 
         Raises:
             ControlError: ``JOB_UNKNOWN``, ``JOB_NOT_RUNNING``.
         """
-        monitor, name = self._monitors.find(job_id)
-        monitor.watch.known(name)
-        storage = JobStorage(innermost(monitor.store), name)
-        target = open_store(body.directory).location if body.directory else None
-        if verb == "savepoint":
-            target = target or default_folder(storage.store.location)
-            state = state_for_certain(storage)
-            if state != RUNNING:
-                return self._start(None, partial(savepoint_at_rest, storage, target, state))
-        drain = verb == "drain"
-        control = ControlRequest(
-            verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
-        )
-        sent = client.send(storage, control)
-        if isinstance(sent, Result):
-            return self._start(None, lambda: sent)
-        return self._start(sent.id, partial(client.wait, storage, control, sent))
+        monitor, job = self._monitors.find(job_id)
+        name, look = await run_in_threadpool(_send, monitor, job, verb, body)
+        turn = self._turns[monitor.store.location, name is None]
+        name = name or client.new_id(0)
+        self._asked[job_id, name] = asyncio.create_task(_followed(look, turn))
+        while len(self._asked) > _KEPT:
+            self._asked.popitem(last=False)[1].cancel()
+        return name
 
-    def answer(self, job_id: str, request: str, wait_s: float = 0) -> ActionAnswer:
-        """Return what became of a request.
+    async def answer_within(self, job_id: str, request: str, wait_s: float) -> ActionAnswer:
+        """Return what became of a request, after `wait_s` at the latest; raises as `answer` does."""
+        asked = self._asked.get((job_id, request))
+        if asked is not None:
+            await asyncio.wait([asked], timeout=max(wait_s, 0))
+        return self.answer(job_id, request)
+
+    def answer(self, job_id: str, request: str) -> ActionAnswer:
+        """Return what has become of a request.
 
         Raises:
             RekindleError: the driver refused or failed, or the request is not known here: ``REQUEST_UNKNOWN``.
         """
-        with self._lock:
-            future = self._asked.get(request)
-        if future is None:
+        asked = self._asked.get((job_id, request))
+        if asked is None or asked.cancelled():
             raise ControlError("REQUEST_UNKNOWN", request=request, job=job_id)
-        wait([future], max(wait_s, 0))
-        if not future.done():
+        if not asked.done():
             return ActionAnswer(job=job_id, request=request, done=False)
-        ending = future.result()
+        ending = asked.result()
+        if isinstance(ending, RekindleError):
+            raise ending
         return ActionAnswer(
             job=job_id,
             request=request,
@@ -142,21 +149,49 @@ class Actions:
             notes=ending.notes,
         )
 
-    def _start(self, name: str | None, work: Callable[[], Ending]) -> str:
-        future: Future[Ending] = Future()
 
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except RekindleError as error:
-                future.set_exception(error)
-            except Exception as error:
-                future.set_exception(ControlError("REQUEST_FAILED", reason=f"{type(error).__name__}: {error}"))
+_Look = Callable[[], Ending | float]
+"""A look for an answer, which returns it, or the seconds to pause before the next look."""
 
-        key = name or client.new_id(0)
-        with self._lock:
-            self._asked[key] = future
-            while len(self._asked) > _KEPT:
-                self._asked.popitem(last=False)
-        threading.Thread(target=run, name=f"rekindle-ui-{key}", daemon=True).start()
-        return key
+
+def _send(monitor: Monitor, job: str, verb: str, body: ActionBody) -> tuple[str | None, _Look]:
+    """Ask a job for something; return the name of the request, None where no driver is asked, and how to look."""
+    monitor.watch.known(job)
+    storage = JobStorage(innermost(monitor.store), job)
+    target, drain = _place(body.directory), verb == "drain"
+    if verb == "savepoint":
+        target = target or default_folder(storage.store.location)
+        state = state_for_certain(storage)
+        if state != RUNNING:
+            return None, partial(savepoint_at_rest, storage, target, state)
+    control = ControlRequest(
+        verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
+    )
+    sent = client.send(storage, control)
+    if isinstance(sent, Result):
+        return None, lambda: sent
+    return sent.id, partial(client.look, client.looks(storage, control, sent, pauses=_PAUSES))
+
+
+async def _followed(look: _Look, turn: asyncio.Semaphore) -> Ending | RekindleError:
+    """Look until there is an answer; return it, or why there is none."""
+    try:
+        while True:
+            async with turn:
+                found = await run_in_threadpool(look)
+            if isinstance(found, Ending):
+                return found
+            await asyncio.sleep(found)
+    except RekindleError as error:
+        return error
+    except Exception as error:
+        return ControlError("REQUEST_FAILED", reason=f"{type(error).__name__}: {error}")
+
+
+def _place(directory: str | None) -> str | None:
+    """Return the folder that a savepoint is wanted in; ``BODY_INVALID`` for one that can be no folder."""
+    if directory is None:
+        return None
+    if not directory or "\0" in directory:
+        raise ConfigError("BODY_INVALID", reason=f"{directory!r} is no folder")
+    return open_store(directory).location

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
-from rekindle.errors import RekindleError
+from rekindle.errors import ConfigError, RekindleError
 
 _STATUS = {
     "JOB_UNKNOWN": 404,
@@ -17,13 +18,25 @@ _STATUS = {
     "RUN_UNKNOWN": 404,
     "REQUEST_UNKNOWN": 404,
     "ADDRESS_UNKNOWN": 404,
+    "STORAGE_SCHEME_UNSUPPORTED": 400,
 }
+_LONGEST_BODY = 65_536
 _STATUS_OF_KIND = {"config": 400, "control": 409, "restore": 409, "storage": 503}
 
 
 def as_json(value: Any, status: int = 200) -> Response:
     """Return plain data as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+async def body_of(request: Request) -> bytes:
+    """Return the body of a request; ``BODY_INVALID`` where it is too long to be read."""
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > _LONGEST_BODY:
+            raise ConfigError("BODY_INVALID", reason=f"it is longer than {_LONGEST_BODY} bytes")
+    return data
 
 
 def refusal(error: RekindleError, status: int | None = None) -> Response:

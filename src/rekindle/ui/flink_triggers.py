@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from rekindle.errors import ConfigError
 from rekindle.ui.actions import ActionBody
-from rekindle.ui.answers import as_json
+from rekindle.ui.answers import as_json, body_of
 from rekindle.ui.flink_jobs import Flink
 
 
@@ -40,13 +40,13 @@ _STOP = "POST /jobs/{job}/stop stops a job with a savepoint"
 
 def _triggering(flink: Flink, verb: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        body = _body(await request.body())
+        body = _body(await body_of(request))
         if body.cancel:
             raise ConfigError("BODY_INVALID", reason=f"cancel-job is not done here; {_STOP}")
         line = await run_in_threadpool(flink.line, request)
-        asked = ActionBody(directory=body.target or body.targetDirectory)
+        asked = ActionBody(directory=body.targetDirectory if body.target is None else body.target)
         wanted = "drain" if verb == "stop" and body.drain else verb
-        name = await run_in_threadpool(flink.actions.ask, line.id, wanted, asked)
+        name = await flink.actions.ask(line.id, wanted, asked)
         return as_json({"request-id": name}, 202)
 
     return answer
@@ -64,7 +64,7 @@ def _canceling(flink: Flink) -> Callable[[Request], Awaitable[Response]]:
         if request.query_params.get("mode", "cancel") != "cancel":
             raise ConfigError("BODY_INVALID", reason=f"mode has to be cancel; {_STOP}")
         line = await run_in_threadpool(flink.line, request)
-        await run_in_threadpool(flink.actions.ask, line.id, "cancel", ActionBody())
+        await flink.actions.ask(line.id, "cancel", ActionBody())
         return as_json({}, 202)
 
     return answer

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp
 from rekindle.errors import ConfigError, ControlError, RekindleError
 from rekindle.monitoring.monitors import Monitors
 from rekindle.ui import api, flink, metrics, openapi
-from rekindle.ui.actions import VERBS, Actions, body_of
-from rekindle.ui.answers import as_json, refusal
+from rekindle.ui.actions import VERBS, Actions, options_of
+from rekindle.ui.answers import as_json, body_of, refusal
 from rekindle.ui.security import Guard, Policy
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -88,10 +88,10 @@ def _reading(monitors: Monitors, route: api.Route) -> Answer:
 
 def _asking(actions: Actions, verb: str) -> Answer:
     async def answer(request: Request) -> Response:
-        body = body_of(verb, await request.body())
+        body = options_of(verb, await body_of(request))
         job = request.path_params["job"]
-        name = await run_in_threadpool(actions.ask, job, verb, body)
-        found = await run_in_threadpool(actions.answer, job, name, min(body.wait, 60))
+        name = await actions.ask(job, verb, body)
+        found = await actions.answer_within(job, name, min(body.wait, 60))
         return as_json(found, 200 if found.done else 202)
 
     return answer
@@ -100,7 +100,7 @@ def _asking(actions: Actions, verb: str) -> Answer:
 def _answering(actions: Actions) -> Answer:
     async def answer(request: Request) -> Response:
         job, name = request.path_params["job"], request.path_params["request"]
-        return as_json(await run_in_threadpool(actions.answer, job, name))
+        return as_json(actions.answer(job, name))
 
     return answer
 
