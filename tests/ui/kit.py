@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 import threading
@@ -84,15 +85,23 @@ def good(request: Request) -> Answer:
 
 
 @contextmanager
-def proxied(address: str, prefix: str) -> Iterator[str]:
+def proxied(address: str, prefix: str, password: str) -> Iterator[str]:
     """Run a proxy that has a server below `prefix`, asks it under the server's own name, as nginx does unless told
-    otherwise, and knows nothing else; yields the address that people have.
+    otherwise, knows nothing else, and wants a password of its own, which it passes on; yields the address that people
+    have.
     """
+    wanted = "Basic " + base64.b64encode(f"ann:{password}".encode()).decode()
 
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if not self.path.startswith(f"{prefix}/"):
                 self.send_error(404)
+                return
+            if self.headers.get("Authorization") != wanted:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="the proxy"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
                 return
             own = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

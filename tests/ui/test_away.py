@@ -14,7 +14,7 @@ import pytest
 
 from rekindle.storage import layout
 from tests.ui.kit import Driver, good, proxied
-from tests.ui.test_pages import browser, browsing, page, playwright  # noqa: F401 # fixtures
+from tests.ui.test_pages import browser, browsing, page, playwright, watched  # noqa: F401 # fixtures
 from tests.ui.world import World, Written
 
 AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
@@ -123,18 +123,22 @@ def test_ages_are_right_though_the_clock_of_the_driver_is_not(
 
 
 @browsing
-def test_behind_a_proxy_with_a_prefix_pages_are_read_and_ask(
-    page: playwright.Page,  # noqa: F811
-    servers: list[str],
+def test_behind_a_proxy_with_a_prefix_and_a_password_pages_are_read_and_ask(
+    browser: playwright.Browser,  # noqa: F811
     tmp_path: Path,
     serve: Callable[..., str],
 ) -> None:
+    """The page sent the token where the proxy looked for its password, and could ask for nothing."""
     world = World(str(tmp_path))
     driver = Driver(world, "orders", good)
     with ExitStack() as stack:
         stack.callback(driver.end)
-        address = stack.enter_context(proxied(serve([world.store], allow_actions=True, token="word"), "/team/jobs"))
-        servers.append(address)
+        own = serve([world.store], allow_actions=True, token="word")
+        address = stack.enter_context(proxied(own, "/team/jobs", password="pass"))
+        signed = {"username": "ann", "password": "pass"}
+        page = stack.enter_context(browser.new_context(http_credentials=signed)).new_page()
+        page.set_default_timeout(60_000)
+        complaints = watched(page, [address])
 
         page.goto(f"{address}/")
         page.locator("a.job-link").click()
@@ -144,5 +148,10 @@ def test_behind_a_proxy_with_a_prefix_pages_are_read_and_ask(
         page.keyboard.press("Enter")
 
         page.locator("dialog").get_by_text("Done.").wait_for()
+        page.keyboard.press("Escape")
+        with page.expect_response("**/api/v1/jobs/orders") as read:
+            page.evaluate(AGAIN)
+        assert read.value.status == 200, "it is read with the token that the page keeps by now"
         assert [one.verb for one in driver.requests] == ["checkpoint"]
         page.goto("about:blank")
+        assert complaints == []

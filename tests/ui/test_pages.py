@@ -341,7 +341,7 @@ def test_an_action_is_asked_for_by_keyboard_with_the_token_alone(
     address = serve([driver.storage.store], allow_actions=True, token="correct horse")
     page.add_init_script(
         "const ask = window.fetch; window.asked = [];"
-        "window.fetch = (url, how) => (window.asked.push([how?.method, how?.credentials]), ask(url, how));"
+        "window.fetch = (url, how) => (window.asked.push([how?.method, how?.headers]), ask(url, how));"
     )
     page.goto(f"{address}/#/jobs/job")
     page.locator("[data-action=checkpoint]").focus()
@@ -364,7 +364,9 @@ def test_an_action_is_asked_for_by_keyboard_with_the_token_alone(
     assert [one.verb for one in driver.requests] == ["checkpoint"]
     assert page.evaluate("document.activeElement.dataset.action") == "checkpoint"
     asked = page.evaluate("window.asked")
-    assert [how for how in asked if how[0] == "POST"] == [["POST", "omit"]] * 2
+    sent = [headers for method, headers in asked if method == "POST"]
+    assert [headers["X-Rekindle-Token"] for headers in sent] == ["wrong", "correct horse"]
+    assert not any("Authorization" in headers for headers in sent)
 
 
 @browsing

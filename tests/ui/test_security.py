@@ -50,6 +50,18 @@ def test_an_action_needs_the_token(world: World, serve, path: str, headers: dict
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "TOKEN_WRONG")
 
 
+def test_the_token_of_a_page_is_in_a_header_of_its_own_and_no_browser_asks_for_it(world: World, serve) -> None:
+    address = serve([world.store], host="0.0.0.0", allow_actions=True, token=TOKEN)
+    place = f"{address}/api/v1/jobs"
+    of_the_proxy = ("ann", "the password of the proxy")
+
+    assert http.get(place, headers={"X-Rekindle-Token": TOKEN}, auth=of_the_proxy).status_code == 200
+    for token in ("", "wrong"):
+        refused = http.get(place, headers={"X-Rekindle-Token": token}, auth=("any", TOKEN))
+        assert refused.status_code == 401, "it alone counts: a page that has no token asks for it"
+        assert "www-authenticate" not in refused.headers
+
+
 def test_no_token_is_no_token_that_fits(world: World, serve) -> None:
     address = serve([world.store], allow_actions=True, token=None)
 

@@ -1078,7 +1078,7 @@ CONDITIONS: dict[str, Condition] = {
         ACTIONS_OFF=("This server only reads.", "Start it with --allow-actions, or use the command line."),
         TOKEN_WRONG=(
             "The request has no token, or a wrong one.",
-            "Send it as 'Authorization: Bearer TOKEN', or as the password of any user.",
+            "Send it as 'Authorization: Bearer TOKEN', as 'X-Rekindle-Token: TOKEN', or as the password of any user.",
         ),
         HOST_REFUSED=(
             "The request is for the host {host!r}, which is not a name of this server.",

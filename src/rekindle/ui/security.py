@@ -4,6 +4,9 @@
   (DNS rebinding).
 - What changes something has a token, and does not come from a page of another site.
 - A server that others reach over the network wants the token for reading too.
+
+The token is in a header of its own where a page sends it: `Authorization` may have the password of a proxy, which the
+browser adds by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from rekindle.ui.answers import refusal
 
 _OWN_NAMES = ("127.0.0.1", "localhost", "::1")
 _READING = ("GET", "HEAD", "OPTIONS")
+_OWN_HEADER = "X-Rekindle-Token"
 _OPEN = ("/healthz",)
 """Answered without a token: it says nothing of any job."""
 
@@ -83,16 +87,10 @@ class Policy:
         return self.reading_needs_token and _is_address(host)
 
     def _has_token(self, headers: Headers) -> bool:
-        scheme, _, value = headers.get("authorization", "").partition(" ")
-        found = value.strip()
-        if scheme.lower() == "basic":
-            try:
-                found = base64.b64decode(found, validate=True).decode().partition(":")[2]
-            except ValueError:
-                return False
-        elif scheme.lower() != "bearer":
+        found = headers[_OWN_HEADER] if _OWN_HEADER in headers else _token_in(headers.get("authorization", ""))
+        if found is None or self.token is None:
             return False
-        return self.token is not None and hmac.compare_digest(found.encode(), self.token.encode())
+        return hmac.compare_digest(found.encode(), self.token.encode())
 
 
 class Guard:
@@ -124,9 +122,21 @@ class Guard:
             return
         status, error = refused
         answer = refusal(error, status)
-        if status == 401:
+        if status == 401 and _OWN_HEADER not in Headers(scope=scope):  # else the browser would ask for a password
             answer.headers["WWW-Authenticate"] = 'Basic realm="rekindle: any user, the token as password"'
         await answer(scope, receive, sending)
+
+
+def _token_in(authorization: str) -> str | None:
+    """Return the token in an ``Authorization``, where a program or a person has put it; None: there is none."""
+    scheme, _, value = authorization.partition(" ")
+    found = value.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(found, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return None
+    return found if scheme.lower() == "bearer" else None
 
 
 def _name_of(host: str) -> str:

@@ -55,7 +55,8 @@ export function declineToken() {
 
 async function request(path, options = {}) {
   const headers = { Accept: "application/json", ...options.headers };
-  if (token()) headers.Authorization = `Bearer ${token()}`;
+  // Not in Authorization, where the browser puts the password that a proxy may want.
+  if (token()) headers["X-Rekindle-Token"] = token();
   const response = await fetch(new URL(path, BASE), { cache: "no-cache", ...options, headers });
   const answered = Date.parse(response.headers.get("Date"));
   // The header has whole seconds.
@@ -73,8 +74,8 @@ async function request(path, options = {}) {
 
 /** Ask for something. Throws an ApiError with the code and the next step of the command line. */
 export async function act(path, body) {
-  // Without the password that the browser remembers, and without its prompt: the token is asked for by the page.
-  const options = { method: "POST", credentials: "omit", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}) };
+  // With no token rather than without: the server then lets the page ask for it, not the browser.
+  const options = { method: "POST", headers: { "Content-Type": "application/json", "X-Rekindle-Token": "" }, body: JSON.stringify(body ?? {}) };
   return JSON.parse((await request(path, options)) || "{}");
 }
 
