@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rekindle.cli.app import INTERRUPTED, WRONG_COMMAND_LINE
 from rekindle.cli.verbs import rekindle
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -132,6 +133,20 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     said = subprocess.run([analyze, "verify", "--man=no", *units], capture_output=True, text=True, check=False)
     ours = [line for line in said.stderr.splitlines() if "rekindle" in line]
     assert (said.returncode, ours) == (0, []), said.stderr
+
+
+def test_a_unit_whose_job_was_asked_to_end_has_not_failed() -> None:
+    settings = unit("rekindle@.service")
+    assert (settings["Restart"], int(settings["SuccessExitStatus"])) == ("on-failure", INTERRUPTED)
+    assert int(settings["RestartPreventExitStatus"]) == WRONG_COMMAND_LINE
+
+
+def test_the_user_of_the_image_is_a_number_that_has_a_name_and_the_one_of_the_manifests() -> None:
+    recipe = (DEPLOY / "docker" / "Dockerfile").read_text()
+    (user,) = re.findall(r"^USER (\d+)$", recipe, re.MULTILINE)  # Kubernetes knows no names
+    assert f"useradd --create-home --uid {user} rekindle" in recipe
+    pods = [yaml.safe_load(path.read_text())["spec"].get("template") for path in MANIFESTS]
+    assert {pod["spec"]["securityContext"]["runAsUser"] for pod in pods if pod} == {int(user)}
 
 
 @pytest.mark.slow
