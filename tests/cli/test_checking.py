@@ -220,6 +220,7 @@ def test_where_spark_cannot_be_started_all_else_is_looked_at_and_the_check_has_f
         assert result.returncode == 1, result.stderr
         said.append(result.stdout)
     assert "The queries were not looked at: Spark could not be started" in said[0]
+    assert said[0].splitlines()[-2].endswith("sending its port number."), "one full stop"
     assert said[0].splitlines()[-1].startswith("next: It needs Java 17")
     assert said[0].splitlines()[-1].endswith("To leave them out: --no-spark.")
     assert "hourly  1         begins" in said[0]

@@ -80,7 +80,7 @@ def show(
             except DefinitionError as error:
                 if error.code not in ("SPARK_NOT_STARTED", "SPARK_USER_NAMELESS"):
                     raise
-                preview, not_started = replace(preview, unseen=error.message), error
+                preview, not_started = replace(preview, unseen=error.message.rstrip(".")), error
     if as_json:
         output.as_json(preview.to_json())
     else:
