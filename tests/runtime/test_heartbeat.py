@@ -86,13 +86,33 @@ class Reported:
 
     def __init__(self) -> None:
         self.state_bytes: int | None = None
+        self.batch_so_far_ms: int | None = None
 
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""
         rate = None if self.state_bytes is None else 5.0
         return TaskStatusDocument(
-            uid="a", subtask=0, status="", batch=0, rows_per_second=rate, state_bytes=self.state_bytes
+            uid="a",
+            subtask=0,
+            status="",
+            batch=0,
+            rows_per_second=rate,
+            state_bytes=self.state_bytes,
+            batch_so_far_ms=self.batch_so_far_ms,
         )
+
+
+def test_a_checkpoint_is_not_confirmed_while_a_batch_runs() -> None:
+    reported = Reported()
+    told = Told(runners={TASKS[0]: reported})
+    told.job.coordinator.settlement.completed.confirmed_ms = told.job.now_ms
+    idle = told.heartbeat.status()
+    reported.batch_so_far_ms = 500
+    busy = told.heartbeat.status()
+
+    assert idle.latest_checkpoint_confirmed_ms is not None and busy.latest_checkpoint_confirmed_ms is not None
+    assert idle.written_ms - idle.latest_checkpoint_confirmed_ms < 100
+    assert busy.written_ms - busy.latest_checkpoint_confirmed_ms > 400
 
 
 def test_a_snapshot_has_the_bytes_of_its_state_that_spark_has_reported_since_the_last_beat() -> None:

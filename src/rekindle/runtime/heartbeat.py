@@ -22,6 +22,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.ending import Error
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import TASK_STEPS
+from rekindle.runtime.occupation import confirmed_until
 from rekindle.runtime.ports import TaskRunner
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
@@ -181,7 +182,9 @@ class Heartbeat:
             checkpoints_failed=self._failed,
             latest_checkpoint=completed.latest,
             latest_checkpoint_ms=self._latest_ms,
-            latest_checkpoint_confirmed_ms=self._as_time_of_day(completed.confirmed_ms, past=True),
+            latest_checkpoint_confirmed_ms=confirmed_until(
+                self._as_time_of_day(completed.confirmed_ms, past=True), self._latest_ms, tasks, self._clock()
+            ),
             history=self._stats,
             mode=self._run.mode,
             failure=self._failure,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+from rekindle.storage.documents.status import TaskStatusDocument
 
 IDLE, BUSY, HELD = "idle", "busy", "held"
 
@@ -13,6 +15,8 @@ class _Spent(NamedTuple):
     since_s: float
     busy_s: float
     held_s: float
+    #: busy and held time when the batch under way began
+    before_s: float = 0
 
     def until(self, now_s: float) -> _Spent:
         """Return the same, with the time up to now counted."""
@@ -38,7 +42,9 @@ class Occupation:
 
     def enter(self, doing: str) -> None:
         """Count the time from now on as this occupation."""
-        self._spent = self._spent.until(self._clock())._replace(doing=doing)
+        spent = self._spent.until(self._clock())
+        before_s = spent.busy_s + spent.held_s if spent.doing == IDLE else spent.before_s
+        self._spent = spent._replace(doing=doing, before_s=before_s)
 
     @property
     def busy_ms(self) -> int:
@@ -49,3 +55,26 @@ class Occupation:
     def held_ms(self) -> int:
         """The time in which its batches have waited for room, in ms."""
         return round(1000 * self._spent.until(self._clock()).held_s)
+
+    @property
+    def batch_so_far_ms(self) -> int | None:
+        """The time of the batch under way, in ms; None: none is."""
+        spent = self._spent.until(self._clock())
+        return None if spent.doing == IDLE else round(1000 * (spent.busy_s + spent.held_s - spent.before_s))
+
+
+def confirmed_until(
+    confirmed_ms: int | None, latest_ms: int | None, tasks: Iterable[TaskStatusDocument], now_ms: int
+) -> int | None:
+    """Return when there was last nothing to add to the newest checkpoint, where that is known; ms.
+
+    A batch under way adds something, however long it takes: since it began, no look has confirmed the checkpoint.
+
+    Args:
+        confirmed_ms: the last look that found nothing recorded since; None: there was none.
+        latest_ms: the time of the checkpoint.
+    """
+    if confirmed_ms is None:
+        return None
+    begun_ms = now_ms - max((task.batch_so_far_ms or 0 for task in tasks), default=0)
+    return max(min(confirmed_ms, begun_ms), latest_ms or 0)

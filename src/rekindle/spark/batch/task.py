@@ -291,4 +291,5 @@ class BatchTask:
             },
             batch_duration_ms=self._took_ms,
             busy_ms=self._occupation.busy_ms,
+            batch_so_far_ms=self._occupation.batch_so_far_ms,
         )

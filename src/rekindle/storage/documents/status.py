@@ -104,6 +104,8 @@ class TaskStatusDocument:
     busy_ms: int = 0
     #: time that batches waited because too much was unread in its channels, in this run
     held_ms: int = 0
+    #: time that the batch under way has taken so far; None: none is under way, or an older version wrote it
+    batch_so_far_ms: int | None = None
     #: milliseconds by which the watermark is behind the clock; None: it has no watermark, or has reached its end
     lag_ms: int | None = None
     #: share of the last ten seconds, 0 to 1. The three shares add up to 1; None: not known yet
@@ -161,7 +163,8 @@ class Status:
     latest_checkpoint: int | None = None
     #: time at which it was complete
     latest_checkpoint_ms: int | None = None
-    #: time at which nothing had changed since, so that no other was taken; None: that has not happened
+    #: time at which nothing had changed since, and no batch was under way, so that no other was taken; None: that has
+    #: not happened
     latest_checkpoint_confirmed_ms: int | None = None
     #: the newest checkpoints, newest first, with those in progress and failed
     history: tuple[CheckpointStats, ...] = ()
