@@ -155,3 +155,30 @@ def test_behind_a_proxy_with_a_prefix_and_a_password_pages_are_read_and_ask(
         assert [one.verb for one in driver.requests] == ["checkpoint"]
         page.goto("about:blank")
         assert complaints == []
+
+
+@browsing
+def test_an_action_whose_answer_a_proxy_did_not_wait_for_is_not_said_to_be_undone(
+    page: playwright.Page,  # noqa: F811
+    tmp_path: Path,
+    serve: Callable[..., str],
+) -> None:
+    driver = Driver(World(str(tmp_path)), "orders", good)
+    answers = {"stop": (504, "<html>Gateway Time-out</html>"), "checkpoint": None}
+
+    def answer(route: playwright.Route) -> None:
+        found = answers[route.request.url.rpartition("/")[2]]
+        route.abort() if found is None else route.fulfill(status=found[0], body=found[1])
+
+    page.route(re.compile("/orders/(stop|checkpoint)$"), answer)
+    page.goto(f"{serve([driver.storage.store], allow_actions=True, token='word')}/#/jobs/orders")
+    for verb in answers:
+        page.locator(f"[data-action={verb}]").click()
+        if page.locator("dialog input").count():
+            page.locator("dialog input").fill("word")
+        page.locator("dialog form button").last.click()
+        said = page.locator("dialog [role=alert]")
+        said.get_by_text("It may be done all the same").wait_for()
+        assert "It was not done" not in said.inner_text()
+        page.keyboard.press("Escape")
+    driver.end()

@@ -41,6 +41,12 @@ const VERBS = [
 
 const TOKEN = "It is that of --token-file or REKINDLE_UI_TOKEN, or else the one that the server printed when it began.";
 
+/** How an error is headed. One that is not the server's own, of a proxy or of the network, says nothing of the driver. */
+function head(error) {
+  if (error.status === 401) return "The token is not the right one";
+  return error.nextStep ? "It was not done" : "No answer came. It may be done all the same: see the events of the job";
+}
+
 /** What the driver answered. */
 function said(verb, answer) {
   if (!answer.done) return "The driver needs longer; the events of the job say what comes of it.";
@@ -91,7 +97,7 @@ function Confirm({ verb, job, path, onClose }) {
             <div role="alert">
               ${error &&
               html`<${Problem}
-                head=${error.status === 401 ? "The token is not the right one" : "It was not done"}
+                head=${head(error)}
                 error=${{ code: error.code, message: error.message, next_step: error.status === 401 ? TOKEN : error.nextStep }}
               />`}
             </div>
