@@ -18,7 +18,7 @@ def record(batch: int) -> BatchRecord:
 
 def test_a_query_that_failed_after_its_last_batch_may_have_left_rows_unread() -> None:
     protocol = SimpleNamespace(last=3, flush_from=None)
-    blame = Blame(COUNTED, [], cast("Any", protocol))
+    blame = Blame(COUNTED, None, [], cast("Any", protocol))
     assert blame.left_out(record(3)) == () and not blame.has_failed_after(3)
 
     blame.failed(RuntimeError("the server is away"))
@@ -32,7 +32,7 @@ def test_a_query_that_failed_after_its_last_batch_may_have_left_rows_unread() ->
 
 def test_a_flush_that_fails_leaves_no_rows_unread() -> None:
     protocol = SimpleNamespace(last=3, flush_from=4)
-    blame = Blame(COUNTED, [], cast("Any", protocol))
+    blame = Blame(COUNTED, None, [], cast("Any", protocol))
 
     blame.failed(RuntimeError("the server is away"))
 
@@ -40,7 +40,7 @@ def test_a_flush_that_fails_leaves_no_rows_unread() -> None:
 
 
 def test_a_query_that_failed_in_its_first_batch_says_so() -> None:
-    blame = Blame(COUNTED, [], cast("Any", SimpleNamespace(last=-1, flush_from=None)))
+    blame = Blame(COUNTED, None, [], cast("Any", SimpleNamespace(last=-1, flush_from=None)))
     blame.failed(None)
 
     assert blame.left_out(None) == ("counted: it failed in its first batch, and rows that had arrived may be unread",)

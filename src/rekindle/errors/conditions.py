@@ -404,8 +404,11 @@ CONDITIONS: dict[str, Condition] = {
             "Check the path and the options that choose files; plain subfolders need 'recursiveFileLookup': True.",
         ),
         FILE_VANISHED=(
-            "Source {source!r}: {path} was in the list of files when the job first started and is gone.",
-            "Put it back: the list is frozen so that no row is read twice or left out.",
+            "Source {source!r}: {path} was listed to be read, and is gone.",
+            (
+                "Put it back and run again: nothing was left out. If a file of an rk.Stream is gone for good, add "
+                ".option('ignoreMissingFiles', 'true') to that stream: the job then runs without its rows."
+            ),
         ),
         FILE_CHANGED=(
             "Source {source!r}: {path} is not the file that was there when the job first started: {reason}.",
@@ -495,8 +498,8 @@ CONDITIONS: dict[str, Condition] = {
         MALFORMED_ROW=(
             "Source {source!r}: a row is malformed: {reason}",
             (
-                "Fix it and run again with --allow-changed-files, or choose options={{'mode': 'PERMISSIVE'}} or "
-                "'DROPMALFORMED': nothing was lost."
+                "Fix it and run again with --allow-changed-files, or read with mode PERMISSIVE or DROPMALFORMED "
+                "(options= of rk.Files, .option() of an rk.Stream): nothing was lost."
             ),
         ),
         EVENT_TIME_BEFORE_EPOCH=(

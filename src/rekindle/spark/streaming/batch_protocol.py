@@ -34,10 +34,17 @@ from rekindle.runtime.occupation import BUSY, HELD
 from rekindle.sources.listing import check_present, check_unchanged
 from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.plans.static_tables import list_again
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.streaming.parts import SubtaskParts
-from rekindle.spark.streaming.running_plan import RunningPlan, pattern_among_files, plan_of, running_plan
+from rekindle.spark.streaming.running_plan import (
+    RunningPlan,
+    gone_among_files,
+    pattern_among_files,
+    plan_of,
+    running_plan,
+)
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
 from rekindle.storage.documents.sources import FrozenFile
@@ -71,8 +78,18 @@ class BatchProtocol(Batches):
         self._backlog = parts.backlog
         self._described = parts.described
         self._prelude, self._lists_files = parts.prelude, parts.lists_files
+        self._frame = parts.frame
+        #: set once the query has failed: files of tables beside its streams may be others now
+        self.lists_again = False
         self._recorded = recorded
         self.begin_attempt()
+
+    def begin(self, hold_after: int | None) -> None:
+        """See `Batches`."""
+        if self.lists_again and self._frame is not None:
+            list_again(self._frame)
+        self.lists_again = False
+        super().begin(hold_after)
 
     def begin_attempt(self) -> None:
         """Begin to try the subtask (again) from its last batch record: what was finished before is not any more."""
@@ -120,6 +137,9 @@ class BatchProtocol(Batches):
         self._storage.fence.check(self._place.run)
         if self._running(self._spark) != plan_of(offsets):
             raise StorageError("BATCH_PLAN_OVERWRITTEN", task=self._place.task, batch=batch)
+        if self._lists_files and (path := gone_among_files(self._spark)) is not None:
+            streams = ", ".join(item.uid for item in self._inputs if item.feed is None)
+            raise InputError("FILE_VANISHED", source=streams, path=path)
         record, met = self._storage.record(folder, batch), dict[str, EventTimeStats]()
         if record is not None:
             self._check_replay(record, offsets)

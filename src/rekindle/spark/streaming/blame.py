@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pyspark.sql import DataFrame
+
 from rekindle.errors import JobError, RekindleError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.session.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.plans.static_tables import has_static_file
 from rekindle.spark.query.refused import misuse
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.storage.documents.batch import BatchRecord
@@ -19,12 +22,16 @@ class Blame:
     """An explainer of what the query of one subtask has died of.
 
     Args:
+        frame: the plan of the query; None where it is never started.
         inputs: those of the query.
         protocol: of its batches.
     """
 
-    def __init__(self, subtask: SubtaskId, inputs: Sequence[Input], protocol: BatchProtocol) -> None:
+    def __init__(
+        self, subtask: SubtaskId, frame: DataFrame | None, inputs: Sequence[Input], protocol: BatchProtocol
+    ) -> None:
         self.subtask = subtask
+        self._frame = frame
         self._inputs = inputs
         self._protocol = protocol
         #: the last recorded batch when the query last failed to read more, and what it died of
@@ -37,6 +44,7 @@ class Blame:
         return task_failed(self.subtask, known or reason, self._source_of)
 
     def _note(self, reason: BaseException | None) -> None:
+        self._protocol.lists_again = True
         if self._protocol.flush_from is None:
             self._failed = self._protocol.last, "" if reason is None else f" ({brief(reason)})"
 
@@ -72,11 +80,14 @@ class Blame:
     def _source_of(self, path: str) -> str | None:
         """Find the input that a file is of: one that was given it, else those whose files are not known here, if any.
 
-        All of them where it is not said which file it is.
+        None where it is of a table that the task's function reads by itself. All inputs where it is not said which
+        file it is.
         """
         if not path:
             return ", ".join(item.uid for item in self._inputs)
         for item in self._inputs:
             if item.feed is not None and any(is_same_file(path, file.path) for file in item.feed.outstanding):
                 return item.uid
+        if self._frame is not None and has_static_file(self._frame, path):
+            return None
         return ", ".join(item.uid for item in self._inputs if item.feed is None) or None

@@ -1,4 +1,4 @@
-"""The plan that a query runs as a batch, asked of the query itself: its ends, and files that it would read twice.
+"""The plan that a query runs as a batch, asked of the query itself: its ends, and files that it would not read once.
 
 What is planned in the storage may be another driver's: S3A and Google's connector look whether a name is free and then
 write, so a driver that was paused in between writes over the plan of its successor
@@ -7,6 +7,7 @@ write, so a driver that was paused in between writes over the plan of its succes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.progress.directory import Offsets
 from rekindle.sources.globs import is_glob
-from rekindle.spark.expressions import every
+from rekindle.spark.expressions import every, is_a
 
 
 class RunningPlan(NamedTuple):
@@ -50,16 +51,42 @@ def pattern_among_files(spark: SparkSession) -> str | None:
     batch, so every file is there once more for each such path. It does not where it looks into sub-folders, or where
     folders are columns. Seen on 3.5.7 and 4.3.0.
     """
-    leaves = _query(spark).lastExecution().logical().collectLeaves()
-    for leaf in every(leaves):
+    for relation in _streams_of_files(spark):
+        index = relation.location()
+        paths = index.rootPaths()
+        if paths.size() > paths.distinct().size() and (files := index.allFiles()).size() > files.distinct().size():
+            named = [path for path in map(str, every(paths)) if is_glob(path)]
+            return named[0] if named else str(paths.apply(0))
+    return None
+
+
+def gone_among_files(spark: SparkSession) -> str | None:
+    """Return the path of a file that the batch on this thread was planned with and would leave out; None: none is gone.
+
+    Spark lists the files of a batch once more before it reads them, and says nothing where one is not there any more.
+    With the option ignoreMissingFiles that is what the user wants. Seen on 4.3.0.
+    """
+    for relation in _streams_of_files(spark):
+        ignores = relation.options().get("ignoreMissingFiles")
+        if ignores.isDefined() and ignores.get().lower() == "true":
+            continue
+        paths, files = relation.location().rootPaths().distinct(), relation.location().allFiles().distinct()
+        if paths.size() > files.size():
+            there = {str(file.getPath()) for file in every(files)}
+            gone = (path for path in map(str, every(paths)) if not is_glob(path) and path not in there)
+            if (path := next(gone, None)) is not None:
+                return path
+    return None
+
+
+def _streams_of_files(spark: SparkSession) -> Iterator[Any]:
+    """Return the relations of files that the batch on this thread reads of streams whose files Spark lists."""
+    for leaf in every(_query(spark).lastExecution().logical().collectLeaves()):
         # A static side may be no relation of files, and is read by its paths as a user has named them.
         if leaf.isStreaming() and leaf.nodeName() == "LogicalRelation":
-            index = leaf.relation().location()
-            paths = index.rootPaths()
-            if paths.size() > paths.distinct().size() and (files := index.allFiles()).size() > files.distinct().size():
-                named = [path for path in map(str, every(paths)) if is_glob(path)]
-                return named[0] if named else str(paths.apply(0))
-    return None
+            relation = leaf.relation()
+            if is_a(relation.location(), "InMemoryFileIndex"):
+                yield relation
 
 
 def _query(spark: SparkSession) -> Any:

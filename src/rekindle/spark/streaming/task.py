@@ -57,7 +57,7 @@ class SparkTask:
         if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
             self._planned.look()
         self._purging = Purging(storage, place.folder, parts.kept, parts.source_logs)
-        self._blame = Blame(self._id, parts.inputs, self._protocol)
+        self._blame = Blame(self._id, parts.frame, parts.inputs, self._protocol)
         #: orders of the driver, and starting the query again, one at a time
         self._orders = threading.Lock()
         #: True while the query is to run; not while and after it is suspended or finished
