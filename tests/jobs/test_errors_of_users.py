@@ -60,3 +60,18 @@ def test_an_error_of_a_user_keeps_its_words_in_a_batch_in_the_flush_and_in_a_sin
     assert "KeyError: 'customer 30 does not exist'" in reasons[1]
     assert "CORRUPT: Malformed ORC" in reasons[2]
     assert "404: the page does not exist" in reasons[3]
+
+
+def test_a_function_that_reads_a_part_of_its_batch_is_told_so_where_state_is_kept(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_live(rows(0, 30, keys="abcdefghijklmnopqrstuvwxyz"))  # some in each partition
+    job = rk.Job("partly")
+    live = job.source("live", world.stream())
+    counts = job.task(live, uid="counts", output_mode="update")(lambda live: live.groupBy("k").count())
+    job.sink("out", counts, rk.sinks.Foreach(lambda df, batch: df.limit(1).collect()))
+
+    result = job.start(spark, storage=world.storage, config={**FAIL_AT_ONCE, "state.partitions": "3"}).wait()
+
+    assert result.error is not None and result.error["code"] == "BATCH_PARTLY_READ", result.error
+    assert "rk.sinks.Foreach" in result.error["next_step"]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from rekindle.errors import DefinitionError
 from rekindle.sources import Batch, Files, Stream
 
 
@@ -25,6 +26,17 @@ def test_the_function_is_kept_and_not_called() -> None:
 
     assert Batch(read).read is read
     assert Stream(read).read is read
+
+
+@pytest.mark.parametrize("kind", [Batch, Stream])
+def test_a_dataframe_in_the_place_of_its_function_is_refused(kind) -> None:
+    class DataFrame:
+        """What `spark.readStream.load()` returns: no function."""
+
+    with pytest.raises(DefinitionError, match=rf"rk\.{kind.kind} was given an object of type DataFrame") as refused:
+        kind(DataFrame())
+    assert refused.value.code == "SOURCE_FUNCTION_INVALID"
+    assert refused.value.next_step.startswith(f"Write rk.{kind.kind}(lambda spark: ...)")
 
 
 def test_defining_sources_loads_neither_pyspark_nor_what_lists_files() -> None:

@@ -81,12 +81,19 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SPEC_UNKNOWN=(
             "Source {source!r} is of type {found}, which is not a source.",
-            "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource.",
+            (
+                "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource. Any streaming DataFrame is "
+                "rk.Stream(lambda spark: spark.readStream...)."
+            ),
+        ),
+        SOURCE_FUNCTION_INVALID=(
+            "{kind} was given an object of type {found}, and takes a function that makes the DataFrame.",
+            "Write {kind}(lambda spark: ...), with what makes the DataFrame in place of the dots.",
         ),
         LATE_UNKNOWN=("Source {source!r} has late={late!r}, which is not known.", "Use late='fail' or late='drop'."),
         SINK_UNKNOWN=(
             "Sink {sink!r} is of type {found}, which is not a sink.",
-            "Pass one of rk.sinks, or your own TwoPhaseSink.",
+            "Pass one of rk.sinks, or your own TwoPhaseSink. A function for each batch is rk.sinks.Foreach(function).",
         ),
         SINK_LIBRARY_MISSING=(
             "Sink {sink!r} needs the library {library}, which is not installed.",
@@ -160,7 +167,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         WATERMARK_IN_TASK=(
             "Task {task!r} calls withWatermark on column {column!r}, whose input already has a watermark.",
-            "Remove the call and set it on the source: job.source(..., event_time='{column}', watermark=...).",
+            (
+                "Remove the call and set it on the source: job.source(..., event_time='{column}', watermark=...). If a "
+                "step such as mapInPandas loses it, do that step in rk.Stream or transform=, or in a task before this "
+                "one: @job.task(..., event_time='{column}')."
+            ),
         ),
         WATERMARK_IN_SOURCE=(
             "The function of source {source!r} calls withWatermark, and the source has an event_time.",
@@ -233,11 +244,23 @@ CONDITIONS: dict[str, Condition] = {
         ),
         TASK_BATCH_FRAME=(
             "Task {task!r} returned {returned}, not a streaming DataFrame.",
-            "Return a DataFrame made from the task's inputs.",
+            "Return one DataFrame made from the task's inputs. For several outputs, define a task for each.",
         ),
         QUERY_REFUSED=(
             "Spark refuses the plan of task {task!r}: {reason}",
-            "Change the task's function or its output_mode; no batch of this plan was run.",
+            (
+                "Change the task's function or its output_mode; no batch of this plan was run. If Spark misses a "
+                "watermark: job.source(..., event_time=..., watermark=...) sets it, and columns that mapInPandas or an "
+                "expression makes have none: make the event time in rk.Stream, transform= or a task before this one."
+            ),
+        ),
+        BATCH_PARTLY_READ=(
+            "A sink of task {task!r} has not read all rows of its batch, so Spark cannot keep the state of the rest.",
+            (
+                "Let the function of rk.sinks.Foreach, or prepare() of your sink, evaluate its whole DataFrame: write "
+                "it, or begin with df.persist() and df.count(). show(), limit(), first() and isEmpty() read a part. "
+                "Then run again: nothing was lost."
+            ),
         ),
         ROWS_BEFORE_WATERMARK=(
             "The processor of task {task!r} emits a row that is before the watermark, which Spark refuses: {reason}",
@@ -274,7 +297,7 @@ CONDITIONS: dict[str, Condition] = {
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
         SPARK_CONNECT_UNSUPPORTED=(
             "This session is Spark Connect, which has no JVM beside the driver.",
-            "Use a classic session (SparkSession.builder.master(...) without remote()).",
+            "Use a classic session: SparkSession.builder.master(...) without remote(), and SPARK_REMOTE not set.",
         ),
         SPARK_SETTING_REFUSED=(
             "{place} {setting}={value}, with which {reason}",

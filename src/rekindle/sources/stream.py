@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rekindle.sources.batch import check_function
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -17,9 +19,15 @@ class Stream:
     Args:
         read: makes the DataFrame, e.g. ``lambda spark: spark.readStream.format("kafka").options(...).load()``. Called
             at each start, and must then make the same one. It sets no watermark: ``job.source(..., watermark=)`` does.
+
+    Raises:
+        DefinitionError: ``SOURCE_FUNCTION_INVALID``.
     """
 
     kind: ClassVar[str] = "Stream"
     bounded: ClassVar[bool] = False
 
     read: Callable[[SparkSession], DataFrame]
+
+    def __post_init__(self) -> None:
+        check_function(self.kind, self.read)

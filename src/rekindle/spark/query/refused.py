@@ -36,6 +36,9 @@ _OF_VARIABLES = re.compile(
 )
 """Spark's names for variables of a transformWithState that no query can have."""
 
+_PARTLY_READ = "STATE_STORE_COMMIT_VALIDATION_FAILED"
+"""Spark's name, since 4.1, for a batch of which no one has evaluated all partitions; each attempt would repeat it."""
+
 _TOO_EARLY = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
 _CONDITION = re.compile(r"\[([A-Z][A-Z_]+)\]")
 
@@ -60,12 +63,17 @@ def refusal(task: str, error: BaseException | None) -> DefinitionError | None:
 
 
 def misuse(task: str, error: BaseException) -> DefinitionError | None:
-    """Return the error of a processor with variables, or event times, that Spark refuses in each attempt; else None."""
+    """Return the error of a sink, or of a processor, whose batches Spark refuses in each attempt; else None.
+
+    Of processors that is for their variables, or their event times.
+    """
     found: set[str] = set()
     for link in chain(error):
         found.add(link.condition)
         if link.is_of_python:  # Spark's word on a variable comes to the worker as text
             found.update(_CONDITION.findall(link.message))
+    if _PARTLY_READ in found:
+        return DefinitionError("BATCH_PARTLY_READ", task=task)
     if _TOO_EARLY in found:
         return DefinitionError("ROWS_BEFORE_WATERMARK", task=task, reason=brief(error))
     return query_refused(task, error) if any(map(_OF_VARIABLES.fullmatch, found)) else None
