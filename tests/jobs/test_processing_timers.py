@@ -1,4 +1,4 @@
-"""Timers and time-outs of processing time: no flush fires them, so the end of a job says what waits for them."""
+"""Timers and time-outs at the end of a job: no flush fires those of processing time, and each other comes once."""
 
 from __future__ import annotations
 
@@ -64,3 +64,29 @@ def test_what_waits_for_processing_time_is_in_the_notes(spark: SparkSession, wor
     assert result.state == "FINISHED" and committed(world.out) == []
     note = "work: 3 rows stay in its state (at the end no timer of processing time fires, and no value expires)"
     assert result.notes == (note,)
+
+
+def test_a_time_out_that_stays_set_comes_once_at_the_end(spark: SparkSession, world: World) -> None:
+    """Spark itself calls such a function in each batch again."""
+
+    def keep(key: Any, frames: Any, state: Any) -> Any:
+        import pandas as pd
+
+        if state.hasTimedOut:
+            yield pd.DataFrame({"k": [key[0]], "n": [state.get[0]]})
+        else:
+            state.update((sum(len(frame) for frame in frames),))
+            state.setTimeoutTimestamp(1_893_456_000_000)
+
+    world.add_history(rows(0, 9, "abc"))
+    job = rk.Job("staying")
+    history = job.source("history", world.files(), event_time="ts")
+    work = job.task(history, uid="work")(
+        lambda frame: frame.groupBy("k").applyInPandasWithState(
+            keep, "k string, n long", "n long", "append", "EventTimeTimeout"
+        )
+    )
+    job.sink("out", work, rk.sinks.Parquet(world.out))
+    result = job.start(spark, storage=world.storage, config={"state.partitions": "1"}).wait()
+    assert (result.state, result.notes) == ("FINISHED", ())
+    assert sorted((row["k"], row["n"]) for row in committed(world.out)) == [("a", 3), ("b", 3), ("c", 3)]

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.spark.query.flush import END_OF_TIME_MS
 from tests.jobs.kit import QUICK, START, UTC, World, committed, has_read, rows, until
 
 pytestmark = pytest.mark.since("4.1")
@@ -87,6 +88,24 @@ def test_timers_that_set_timers_below_windows_are_refused_in_one_task_and_fire_i
     two.sink("out", two.task(first, uid="second")(counted), rk.sinks.Parquet(world.out))
     assert two.start(spark, storage=world.storage, config=QUICK).wait().state == "FINISHED"
     assert sorted((row["k"], row["count"]) for row in committed(world.out)) == [("a", 3), ("b", 3), ("c", 3)]
+
+
+def test_a_timer_after_the_end_of_time_is_in_the_notes(spark: SparkSession, world: World) -> None:
+    def again(of: Any, key: Any, at_ms: int) -> Any:
+        """Look again a minute later, counted from the watermark: at the end it is that of the end of time."""
+        of.handle.registerTimer(END_OF_TIME_MS + MINUTE_MS)
+        return iter(())
+
+    world.add_history(rows(0, 9, "abc"))
+    job = rk.Job("again")
+    history = job.source("history", world.files(), event_time="ts")
+    work = job.task(history, uid="work")(
+        lambda frame: frame.groupBy("k").transformWithState(processor(number, again), "k string", "append", "eventTime")
+    )
+    job.sink("out", work, rk.sinks.Parquet(world.out))
+    result = job.start(spark, storage=world.storage, config=QUICK).wait()
+    note = "work: 3 timers never fire (they are after the end of the year 9999)"
+    assert (result.state, result.notes) == ("FINISHED", (note,))
 
 
 REFUSED = {

@@ -17,6 +17,7 @@ EMPTY = {"operatorName": "stateStoreSave", "numRowsTotal": 0, "numRowsRemoved": 
 KEPT = {"operatorName": "symmetricHashJoin", "numRowsTotal": 5}
 FIRED = {"operatorName": "transformWithStateExec", "numRowsTotal": 2, "customMetrics": {"numExpiredTimers": 1}}
 QUIET = {"operatorName": "transformWithStateExec", "numRowsTotal": 2}
+GROUPS = {"operatorName": "applyInPandasWithState", "numRowsTotal": 4}
 
 END, BEYOND = END_OF_TIME_MS, BEYOND_TIME_MS
 
@@ -50,20 +51,25 @@ def test_a_state_is_flushed_until_nothing_more_can_come(
 
 
 @pytest.mark.parametrize(
-    ("operator", "waiting"),
+    ("operator", "waiting", "timers"),
     [
-        pytest.param(QUIET, 0, id="state without timers waits for nothing"),
+        pytest.param(QUIET, 0, 0, id="state without timers waits for nothing"),
         pytest.param(
-            {**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 2}}, 2, id="a timer of two groups"
+            {**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 2}}, 2, 1, id="a timer of two groups"
         ),
-        pytest.param({**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 6}}, 3, id="three timers of two"),
-        pytest.param({"operatorName": "applyInPandasWithState", "numRowsTotal": 4}, 4, id="groups with time-outs"),
-        pytest.param(KEPT, 0, id="a join has no timers"),
+        pytest.param(
+            {**QUIET, "customMetrics": {"rocksdbNumInternalColFamiliesKeys": 6}}, 3, 3, id="three timers of two"
+        ),
+        pytest.param(GROUPS, 4, 0, id="groups with time-outs"),
+        pytest.param(KEPT, 0, 0, id="a join has no timers"),
     ],
 )
-def test_what_may_wait_for_a_timer_is_counted(tmp_path: Path, operator: Mapping[str, Any], waiting: int) -> None:
+def test_what_may_wait_for_a_timer_is_counted(
+    tmp_path: Path, operator: Mapping[str, Any], waiting: int, timers: int
+) -> None:
     query = Planted(tmp_path, [report(operator)] * 2)
-    assert flush(query.store, "p", query.run, max_rounds=10).waiting == waiting
+    flushed = flush(query.store, "p", query.run, max_rounds=10)
+    assert (flushed.waiting, flushed.timers) == (waiting, timers)
 
 
 def test_a_round_that_an_earlier_run_has_planted_counts_as_it_was_planted(tmp_path: Path) -> None:
@@ -79,10 +85,20 @@ def test_timers_that_never_end_are_left_and_said(tmp_path: Path) -> None:
     assert (flushed.rounds, flushed.complete) == (3, False)
 
 
+@pytest.mark.parametrize(("operator", "rounds"), [(GROUPS, 1), ({**GROUPS, "numRowsUpdated": 1}, 3), (QUIET, 3)])
+def test_groups_that_emit_rows_and_stay_as_they_are_would_only_emit_them_again(
+    tmp_path: Path, operator: Mapping[str, Any], rounds: int
+) -> None:
+    query = Planted(tmp_path, [report(operator)] * 3, rows_out=4)
+    flushed = flush(query.store, "p", query.run, max_rounds=3)
+    assert (flushed.rounds, flushed.complete) == (rounds, rounds == 1)
+
+
 class Planted:
     """A query that has committed one batch, and gives these reports on those that are planted."""
 
-    def __init__(self, folder: Path, reports: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, folder: Path, reports: Sequence[Mapping[str, Any]], rows_out: int = 0) -> None:
+        self.rows_out = rows_out
         self.store = LocalStore(str(folder))
         self.watermarks: list[int] = []
         self._reports = iter(reports)
@@ -96,7 +112,7 @@ class Planted:
     def run(self, batch: int) -> tuple[int | None, Mapping[str, Any]]:
         self.watermarks.append(read_offsets(self.store, "p", batch).batch_watermark_ms)
         self._commit(batch)
-        return 0, next(self._reports)
+        return self.rows_out, next(self._reports)
 
     def _commit(self, batch: int) -> None:
         self.store.replace(f"p/commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')

@@ -49,6 +49,8 @@ class Flushed:
     left: int = 0
     #: rows of users' own operators that may wait for something: groups, or timers where these are known to be more
     waiting: int = 0
+    #: timers of processors that have not fired, where they are known
+    timers: int = 0
 
 
 def flush(
@@ -84,7 +86,13 @@ def flush(
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
         if empty or (not changed if users_own else watermark_ms >= BEYOND_TIME_MS):
             only_timers = not _has_indexes(store, progress_dir, batch)
-            return Flushed(done + 1, complete=True, left=_held(operators), waiting=_waiting(operators, only_timers))
+            return Flushed(
+                done + 1,
+                complete=True,
+                left=_held(operators),
+                waiting=_waiting(operators, only_timers),
+                timers=sum(map(_timers, operators)) if only_timers else 0,
+            )
         if not users_own:
             aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
@@ -108,14 +116,22 @@ def _waiting(operators: Any, only_timers: bool) -> int:
     """
     found = 0
     for each in operators:
-        groups, timers = int(each["numRowsTotal"]), int(each.get("customMetrics", {}).get(_INTERNAL, 0)) // 2
+        groups, timers = int(each["numRowsTotal"]), _timers(each)
         if _USERS_OWN.search(each["operatorName"]) and (timers or not _PROCESSOR.search(each["operatorName"])):
             found += max(groups, timers) if only_timers else groups
     return found
 
 
+def _timers(operator: Any) -> int:
+    return int(operator.get("customMetrics", {}).get(_INTERNAL, 0)) // 2
+
+
 def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
-    """Return whether the state is empty, and whether this round has changed it or emitted anything."""
+    """Return whether the state is empty, and whether this round has changed it or emitted what none after it repeats.
+
+    In Python a time-out of a group stays set where the user's function leaves the state as it is: in each batch Spark
+    calls it again, and gets the same rows. A timer of a processor is gone once it has fired.
+    """
 
     def total(*names: str) -> int:
         found = (
@@ -128,4 +144,5 @@ def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
     # Timers are rows of their own, which Spark counts apart.
     empty = total("numRowsTotal", _INTERNAL) == 0
     changed = total("numRowsUpdated", "numRowsRemoved", "numExpiredTimers", "numRegisteredTimers")
-    return empty, bool(changed or rows_out)
+    has_processor = any(_PROCESSOR.search(operator["operatorName"]) for operator in operators)
+    return empty, bool(changed or (rows_out and has_processor))

@@ -69,7 +69,7 @@ def flush_state(
 
     first_ms = END_OF_TIME_MS if leftovers is Leftovers.USERS_OWN else BEYOND_TIME_MS
     flushed = flush(storage.store, progress_dir, run_planted, max_rounds, first_ms)
-    return flushed if waits_for_the_clock(parts.frame) else replace(flushed, waiting=0)
+    return replace(flushed, timers=0) if waits_for_the_clock(parts.frame) else replace(flushed, waiting=0)
 
 
 def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None:
@@ -120,6 +120,8 @@ def _on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
     if flushed.waiting:
         why = "at the end no timer of processing time fires, and no value expires"
         notes += [f"{task.uid}: {flushed.waiting} rows stay in its state ({why})"]
+    if flushed.timers:
+        notes += [f"{task.uid}: {flushed.timers} timers never fire (they are after the end of the year 9999)"]
     if not flushed.complete:
         notes += [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]
     return notes
