@@ -128,20 +128,24 @@ def plant(store: Store, folder: str, watermark_ms: int) -> int:
     return batch + 1
 
 
-def plant_due(store: Store, folder: str) -> bool:
+def plant_due(store: Store, folder: str, at_ms: int | None = None) -> bool:
     """Plan the batch without input that emits the rows that the last batch has made due; return True if it is planned.
 
-    Spark itself plans this batch right after the batch that moved the watermark. After a restart it does not: it waits
-    for data, however long that takes.
+    Spark itself plans this batch right after the batch that moved the watermark, and batch after batch for timers of
+    processing time. After a restart it does not: it waits for data, however long that takes.
+
+    Args:
+        at_ms: the time now, where timers of processing time may be due.
     """
     batch = last_committed(store, folder)
     if batch < 0 or last_planned(store, folder) > batch or not store.names(f"{folder}/state"):
         return False
-    due_ms = read_commit(store, folder, batch).get("nextBatchWatermarkMs", 0)
     last = read_offsets(store, folder, batch)
-    if due_ms <= last.batch_watermark_ms:
+    due_ms = max(read_commit(store, folder, batch).get("nextBatchWatermarkMs", 0), last.batch_watermark_ms)
+    if due_ms == last.batch_watermark_ms and at_ms is None:
         return False
-    store.create(f"{folder}/offsets/{batch + 1}", last.to_bytes(batchWatermarkMs=due_ms))
+    time = {} if at_ms is None else {"batchTimestampMs": at_ms}
+    store.create(f"{folder}/offsets/{batch + 1}", last.to_bytes(batchWatermarkMs=due_ms, **time))
     return True
 
 

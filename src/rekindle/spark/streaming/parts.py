@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -15,6 +15,7 @@ from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.definition import RunContext
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
+from rekindle.spark.plans.leftovers import waits_for_the_clock
 from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
@@ -64,6 +65,10 @@ class SubtaskParts:
     lists_files: bool = False
     #: the identity of its query
     described: QueryDescription | None = None
+
+    def timers_at_ms(self, clock: Callable[[], int]) -> int | None:
+        """Return the time now if its query has timers of processing time, which may be due."""
+        return clock() if self.frame is not None and waits_for_the_clock(self.frame) else None
 
     def reads_no_more(self, run: RunContext) -> bool:
         """Return True if all that it reads has ended, or a drain of it has begun: nothing else is ever flushed."""
