@@ -11,6 +11,7 @@ import pytest
 import rekindle as rk
 from rekindle.testing.harness import JobHarness
 from rekindle.testing.harness.fixtures import MakeHarness
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -234,3 +235,49 @@ def test_rows_stand_in_for_a_source_of_splits_and_come_once(job_harness: MakeHar
     test.add("service", [bid(1), bid(2)])
     test.checkpoint()
     assert Counter(row["auction"] for row in test.rows("out")) == Counter({7: 2})
+
+
+def waiting(keyed: Any) -> Any:
+    """A row of each key, half a second of processing time after its first."""
+
+    def keep(key: Any, frames: Any, state: Any) -> Any:
+        if state.hasTimedOut:
+            import pandas as pd
+
+            state.remove()
+            yield pd.DataFrame({"auction": [key[0]]})
+        elif not state.exists:
+            state.update((1,))
+            state.setTimeoutDuration(500)
+
+    return keyed.applyInPandasWithState(keep, BIDS.split(", ")[1], "n long", "append", "ProcessingTimeTimeout")
+
+
+def test_a_job_with_timers_of_processing_time_comes_to_rest_though_its_batches_never_end(
+    job_harness: MakeHarness,
+) -> None:
+    job = rk.Job("waiting")
+    live = job.source("live", rk.Stream(nowhere))
+    first = job.task(live, uid="first")(lambda rows: waiting(rows.groupBy("auction")))
+    job.sink(
+        "out", job.task(first, uid="second")(lambda rows: rows.filter("auction > 0")), rk.sinks.Parquet("/nowhere")
+    )
+    test = job_harness(job, schemas={"live": BIDS})
+    test.start()
+    test.settle()
+    test.add("live", [bid(0, 7)])
+    test.add("live", [bid(0, 8)])
+    test.checkpoint()
+    assert test.status().tasks[0].inputs["live"].position == {"logOffset": 1}
+
+    def fired(*auctions: int) -> bool:
+        test.checkpoint()
+        return [row["auction"] for row in test.rows("out", order_by=["auction"])] == list(auctions)
+
+    until(lambda: fired(7, 8))
+    test.add("live", [bid(0, 9)])
+    test.stop()
+    test.start()
+    until(lambda: fired(7, 8, 9))
+    assert test.drain().state == "DRAINED"
+    assert test.rows("out", order_by=["auction"]) == [{"auction": 7}, {"auction": 8}, {"auction": 9}]

@@ -1,7 +1,8 @@
 """Spark as the engine of a tested run, which also tells when its tasks have nothing left to do.
 
 Every task is made to look until it finds nothing, then the driver is made to turn its loop, so that what the tasks have
-reported has had its effects; and so on until nothing changes any more.
+reported has had its effects; and so on until nothing changes any more. A task with timers of processing time never
+rests: Spark runs batch after batch for it. It has nothing left to do once these leave its inputs where they were.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import Subtasks, TaskRunner
 from rekindle.session.session import prepare_session
 from rekindle.spark.engine import SparkEngine
+from rekindle.spark.plans.leftovers import waits_for_the_clock
+from rekindle.spark.query.alive import is_active
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.start.launch import Launch
 from rekindle.storage.documents.batch import BatchRecord
@@ -42,11 +45,15 @@ class TestedEngine(SparkEngine):
     __test__ = False
     run: RunContext
     runners: Mapping[SubtaskId, TaskRunner]
+    #: those whose queries never rest
+    _restless: Mapping[SubtaskId, SparkTask]
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""
         subtasks = super().assemble(run, lineage)
         self.run, self.runners = run, subtasks.runners()
+        streams = {subtask: runner for subtask, runner in self.runners.items() if isinstance(runner, SparkTask)}
+        self._restless = {subtask: runner for subtask, runner in streams.items() if _never_rests(runner)}
         return _Assembled(subtasks, self.runners)
 
 
@@ -159,12 +166,16 @@ class DriverLife:
         return [runner for runner in self.engine.runners.values() if isinstance(runner, SparkTask)]
 
     def _exhaust(self, runner: SparkTask, deadline_s: float) -> None:
-        """Let the query of a task look until it finds nothing."""
+        """Let the query of a task look until it finds nothing, or look once if it never rests."""
         query = runner._query._query
         if query is None:
             return
         done = threading.Event()
-        threading.Thread(target=_process, args=(query, done), name="process-all", daemon=True).start()
+        restless = self._is_restless(runner)
+        # Before its first data such a query rests, too.
+        waits = [_look_once] * restless + [_process] * (not restless or runner._protocol.last < 0)
+        for wait in waits:
+            threading.Thread(target=wait, args=(runner, query, done), name="process-all", daemon=True).start()
         while not done.is_set() and not self.is_over() and time.monotonic() < deadline_s and query.isActive:
             runner._query.wake()
             done.wait(_LOOK_S)
@@ -175,24 +186,49 @@ class DriverLife:
         states = [task.status for task in status.tasks]
         if (
             not streams  # a batch run has nowhere to rest
-            or any(map(_is_busy, streams))
+            or any(map(self._is_busy, streams))
             or any(one.status == "in_progress" for one in status.history)
             or not all(state in _AT_REST for state in states)
             or all(state in _ENDED for state in states)  # the final checkpoint follows, and the end
         ):
             return None
-        return (status.latest_checkpoint, *((task.uid, task.subtask, task.status, task.batch) for task in status.tasks))
+        restless = self.engine._restless
+        batches = {
+            one: task.batch for task in status.tasks if (one := SubtaskId(task.uid, task.subtask)) not in restless
+        }
+        return (status.latest_checkpoint, states, batches, *map(_position, restless.values()))
+
+    def _is_busy(self, runner: SparkTask) -> bool:
+        query = runner._query._query
+        if query is None:
+            return False
+        running = runner._protocol.running is not None and not self._is_restless(runner)
+        # What a query has died of is on its way to the driver.
+        return runner._intake.outstanding or running or not query.isActive
+
+    def _is_restless(self, runner: SparkTask) -> bool:
+        return runner in self.engine._restless.values()
 
 
-def _is_busy(runner: SparkTask) -> bool:
-    query = runner._query._query
-    if query is None:
-        return False
-    # What a query has died of is on its way to the driver.
-    return runner._intake.outstanding or runner._protocol.running is not None or not query.isActive
+def _never_rests(runner: SparkTask) -> bool:
+    frame = runner._parts.frame
+    return frame is not None and waits_for_the_clock(frame)
 
 
-def _process(query: StreamingQuery, done: threading.Event) -> None:
+def _position(runner: SparkTask) -> object:
+    positions = (item.position for item in runner._inputs)
+    return [(one.admission, one.mark, one.reads, one.offset) for one in positions]
+
+
+def _process(_: SparkTask, query: StreamingQuery, done: threading.Event) -> None:
     with suppress(Exception):  # what a query has died of is reported by its task
         query.processAllAvailable()
+    done.set()
+
+
+def _look_once(runner: SparkTask, query: StreamingQuery, done: threading.Event) -> None:
+    """Wait until a batch is recorded that was planned since: the next one may have been planned before."""
+    upto = runner._protocol.last + 2
+    while runner._protocol.last < upto and is_active(query):
+        time.sleep(_LOOK_S)
     done.set()
