@@ -196,9 +196,14 @@ TRIES_AT_MOST = 300
 
 
 def persist(
-    start: Callable[[], JobHandle], end: str, then: Callable[[JobHandle], object] = JobHandle.wait
+    start: Callable[[], JobHandle], end: str | tuple[str, ...], then: Callable[[JobHandle], object] = JobHandle.wait
 ) -> JobResult:
-    """Start a job, and do `then` with it, until it ends as it should: a fault ends the run, or what was asked of it."""
+    """Start a job, and do `then` with it, until it ends as it should: a fault ends the run, or what was asked of it.
+
+    Args:
+        end: how it is to end; several: in one of these ways.
+    """
+    ends = (end,) if isinstance(end, str) else end
     handle: JobHandle | None = None
     last: object = None
     for _ in range(TRIES_AT_MOST):
@@ -212,7 +217,7 @@ def persist(
             time.sleep(0.05)
             continue
         assert result is not None, f"it hangs: {handle.status()}\n{_what_it_does()}"
-        if result.state == end:
+        if result.state in ends:
             return result
         last = result
         handle = None
