@@ -147,7 +147,7 @@ def test_what_the_last_batch_has_made_due_is_planned_once_and_only_where_there_i
     # Where timers of processing time may be due, it does not need another watermark, but the time that it is.
     put(store, {"p/commits/3": 'v1\n{"nextBatchWatermarkMs":7}'})
     assert not pd.plant_due(store, "p")
-    assert pd.plant_due(store, "p", 1_900_000_000_000)
+    assert pd.plant_due(store, "p", lambda: 1_900_000_000_000)
     planned = pd.read_offsets(store, "p", 4)
     assert (planned.batch_watermark_ms, planned.metadata["batchTimestampMs"]) == (7, 1_900_000_000_000)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -128,19 +128,19 @@ def plant(store: Store, folder: str, watermark_ms: int) -> int:
     return batch + 1
 
 
-def plant_due(store: Store, folder: str, at_ms: int | None = None) -> bool:
+def plant_due(store: Store, folder: str, timers_at_ms: Callable[[], int | None] = lambda: None) -> bool:
     """Plan the batch without input that emits the rows that the last batch has made due; return True if it is planned.
 
     Spark itself plans this batch right after the batch that moved the watermark, and batch after batch for timers of
     processing time. After a restart it does not: it waits for data, however long that takes.
 
     Args:
-        at_ms: the time now, where timers of processing time may be due.
+        timers_at_ms: returns the time now, where timers of processing time may be due.
     """
     batch = last_committed(store, folder)
     if batch < 0 or last_planned(store, folder) > batch or not store.names(f"{folder}/state"):
         return False
-    last = read_offsets(store, folder, batch)
+    last, at_ms = read_offsets(store, folder, batch), timers_at_ms()
     due_ms = max(read_commit(store, folder, batch).get("nextBatchWatermarkMs", 0), last.batch_watermark_ms)
     if due_ms == last.batch_watermark_ms and at_ms is None:
         return False

@@ -86,14 +86,14 @@ class PlannedBatches:
             query.run_to(self.found)
             self.forget()
 
-    def plant_due(self, output_mode: str, at_ms: int | None) -> None:
+    def plant_due(self, output_mode: str, timers_at_ms: Callable[[], int | None]) -> None:
         """Plan the batch without data that is due, if one is; in complete mode none ever is.
 
         Args:
-            at_ms: see `rekindle.progress.directory.plant_due`.
+            timers_at_ms: see `rekindle.progress.directory.plant_due`.
         """
         if output_mode != "complete":
-            plant_due(self._store, self._folder, at_ms)
+            plant_due(self._store, self._folder, timers_at_ms)
 
     def forget(self, *, keep_found: bool = True) -> None:
         """Forget what is planned and not committed, except the batch that was found."""

@@ -117,7 +117,7 @@ class SparkTask:
             return
         if not flushed:  # else it is as good as started: `finish` follows once the protocol has heard of its channels
             self._runs = True
-            self._planned.plant_due(self._task.output_mode, self._parts.timers_at_ms(self._clock))
+            self._planned.plant_due(self._task.output_mode, lambda: self._parts.timers_at_ms(self._clock))
             self._prelude.plant(self._query)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
@@ -138,7 +138,7 @@ class SparkTask:
                 self._query.stop_after(self._protocol.last)
                 self._replay()
                 if self._has_more(self._intake.open()):
-                    self._planned.plant_due(self._task.output_mode, self._parts.timers_at_ms(self._clock))
+                    self._planned.plant_due(self._task.output_mode, lambda: self._parts.timers_at_ms(self._clock))
                     self._query.start()
             except BaseException as error:
                 if not self._query.interrupted:
