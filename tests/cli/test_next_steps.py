@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rekindle.cli import next_steps
@@ -58,5 +60,5 @@ def test_the_next_step_of_an_error_leads_to_the_storage_of_the_command(command: 
 
 def test_a_storage_of_the_environment_needs_no_option(command: Command) -> None:
     said = command.plain("forget", "bids", "7")
-    assert " --storage ./rekindle-state" in said.stderr
+    assert f"rekindle list --storage {Path('rekindle-state').resolve()}\n" in said.stderr
     assert next_steps.next_step("See: rekindle status bids") == "See: rekindle status bids"
