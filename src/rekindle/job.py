@@ -52,6 +52,7 @@ class Job(DefinedJob):
         storage: str | None = None,
         restore: Origin | None = None,
         mode: Mode = "streaming",
+        available_now: bool = False,
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str | bool | int | float] | None = None,
         claim_mode: ClaimMode = "no-claim",
@@ -81,6 +82,7 @@ class Job(DefinedJob):
                     storage=storage,
                     restore=restore,
                     mode=mode,
+                    available_now=available_now,
                     config=config,
                     spark_config=spark_config,
                     claim_mode=claim_mode,
@@ -108,6 +110,7 @@ class Job(DefinedJob):
         storage: str | None = None,
         restore: Origin | None = None,
         mode: Mode = "streaming",
+        available_now: bool = False,
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str | bool | int | float] | None = None,
         claim_mode: ClaimMode = "no-claim",
@@ -129,6 +132,8 @@ class Job(DefinedJob):
                 where it stopped.
             mode: ``"streaming"``; or ``"batch"``, if every source is bounded: each task is evaluated once, over all
                 of its input, and everything is committed at the end.
+            available_now: stop as `JobHandle.stop` does, once all is read that the sources had when the job started, or
+                more; the next run continues there.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
             claim_mode: ``"no-claim"``: the savepoint named by `restore` stays yours; ``"claim"``: it is the job's,
@@ -164,7 +169,9 @@ class Job(DefinedJob):
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
         )
-        launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
+        launched = launches(
+            definition, location_of(storage), settings, permissions, mode=mode, available_now=available_now
+        )
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:

@@ -163,10 +163,15 @@ class LiveSource:
 
     def __init__(self, scheduler: Scheduler, uid: str, rows_per_s: float) -> None:
         self._scheduler, self.uid, self._rows_per_s = scheduler, uid, rows_per_s
+        self._until = float("inf")
 
     def fetch(self) -> int:
         """See `FileSource`."""
-        return int((self._scheduler.now_s - 1_000) * self._rows_per_s) - 1
+        return int(min(self._scheduler.now_s - 1_000, self._until) * self._rows_per_s) - 1
+
+    def bind(self) -> None:
+        """See ``prepareForTriggerAvailableNow``."""
+        self._until = self._scheduler.now_s - 1_000
 
     def rows(self, after: int, upto: int) -> list[Row]:
         """The rows behind an offset, up to another."""
@@ -361,6 +366,13 @@ def queries() -> Any:
     return SimpleNamespace(get=lambda _: wrapper)
 
 
+def bind(_: Any, numbers: Iterable[int]) -> tuple[int, ...]:
+    """Bind live sources of the query whose batch is on this thread."""
+    for number in numbers:
+        _STREAMED.get().bind(number)
+    return ()
+
+
 class _Execution:
     """The JVM's side of a query: its plan of the batch under way, in memory."""
 
@@ -424,6 +436,18 @@ class StreamingQuery:
             self.engine.scheduler.pause(60, lambda: not self.isActive)
         if self._died_of is not None:
             raise OSError(str(self._died_of))
+
+    def processAllAvailable(self) -> None:  # noqa: N802
+        """See Spark."""
+        self._looked = False
+        while self.isActive and not self._looked:
+            self.engine.scheduler.pause(10, lambda: self._looked or not self.isActive)
+        if self._died_of is not None:
+            raise OSError(str(self._died_of))
+
+    def bind(self, number: int) -> None:
+        """Bind a live source to what is there."""
+        self._sources[number].bind()
 
     def exception(self) -> OSError | None:
         """See Spark: what it died of, which PySpark puts in words of its own."""

@@ -50,7 +50,7 @@ _FREEZES = (
 """How likely a process is frozen at a write, and of which files; all, where none are named."""
 
 
-def _turmoil(world: World, chance: random.Random, freezes: bool, saves: str = "") -> None:
+def bad_times(world: World, chance: random.Random, freezes: bool, saves: str = "") -> None:
     """Beside a driver in the bad times: what is asked of it, and what befalls it."""
     scheduler = world.scheduler
     wishes = _saves_in(saves) if saves else _WISHES
@@ -114,7 +114,7 @@ def live(
     if isinstance(freezes, str):
         freeze, scheduler.freeze_at = 0.3, freezes
 
-    turmoil, calm = partial(_turmoil, world, chance, bool(freezes), saves), partial(_calm, world, chance)
+    turmoil, calm = partial(bad_times, world, chance, bool(freezes), saves), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
         is_calm = world.is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills
@@ -155,7 +155,7 @@ def live_with_power_failures(
     starts = random.Random(f"starts of {seed}")
     kills, outages = chance.choice((0.002, 0.01, 0.03)), chance.choice((0.3, 0.7, 1.0))
     turmoil_runs = chance.randint(3, 12)
-    turmoil, calm = partial(_turmoil, world, chance, False), partial(_calm, world, chance)
+    turmoil, calm = partial(bad_times, world, chance, False), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
         is_calm = world.is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills

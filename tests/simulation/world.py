@@ -78,7 +78,19 @@ from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.cooperative import Process, Scheduler, Strand, Threading
-from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of, queries
+from tests.simulation.fake_spark import (
+    ENGINE,
+    BatchFrame,
+    Engine,
+    Frame,
+    Leaf,
+    Row,
+    Writer,
+    bind,
+    live_row,
+    path_of,
+    queries,
+)
 
 DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
 LIVE_DELAY = "4 seconds"
@@ -325,6 +337,8 @@ class World:
         self._came_back: set[int] = set()
         #: of each start
         self.permissions = Permissions()
+        #: it reads what is available then, and stops by itself
+        self.available_now = False
         #: no task is given more of its live sources than it gets through; else each batch may be longer than the last
         self.is_calm = False
         #: what a custom source was asked for although it was written down
@@ -478,7 +492,15 @@ class World:
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
-        return Launch(definition, self.store, config, self.permissions, steps=self.scheduler.step, clock=clock)
+        return Launch(
+            definition,
+            self.store,
+            config,
+            self.permissions,
+            steps=self.scheduler.step,
+            clock=clock,
+            available_now=self.available_now,
+        )
 
     def _spec(self, source: Source) -> Files | Stream | SplitSource:
         if source.uid in self.plan.custom:
@@ -518,6 +540,7 @@ class World:
             (rekindle.spark.inputs.custom, "columns_of", lambda *_: T.StructType()),
             (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
+            (assembly, "bind", bind),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "description_of", _nothing),
             (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),

@@ -16,7 +16,7 @@ from rekindle.spark.prelude.keeping import Kept
 from rekindle.spark.prelude.reading import PreludeReading
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.kept_batches import KeptBatches
-from rekindle.spark.query.polling import STREAM_MS
+from rekindle.spark.query.polling import Polls
 from rekindle.spark.query.query import Query
 from rekindle.spark.query.rows_read import RowsRead
 from rekindle.storage.local import LocalStore
@@ -43,8 +43,7 @@ def test_a_query_that_is_interrupted_while_spark_starts_it_does_not_go_on(spark:
         steps=no_steps,
         state_partitions=0,
         kept=KeptBatches(),
-        polls_every_ms=STREAM_MS,
-        rows_read=RowsRead(-1),
+        polls=Polls(only_inboxes=False, rows_read=RowsRead(-1)),
         died=lambda reason: None,
     )
     others = {one.id for one in spark.streams.active}

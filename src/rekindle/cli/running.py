@@ -65,6 +65,11 @@ _END_S = 10.0
     show_default=True,
     help="claim: the job owns the savepoint, and deletes it once it has as many checkpoints as it retains.",
 )
+@click.option(
+    "--available-now",
+    is_flag=True,
+    help="Read what is there, then stop; the next run continues. For jobs that run on a schedule.",
+)
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @click.option("--yes", is_flag=True, help="Do not ask before sinks go back; needed without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Show what the run would do, as rekindle check does, and do nothing.")

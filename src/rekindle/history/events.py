@@ -27,6 +27,7 @@ KINDS: Mapping[str, str] = {
     "run_started": "a driver has begun its run",
     "task_failed": "a subtask has failed, with its error and where it was raised",
     "task_restarted": "a subtask that had failed runs again",
+    "caught_up": "a subtask has read what was there when the run began; the run stops once all have",
     "task_finished": "a subtask has read everything and flushed its state",
     "restarted": "all tasks are started again, because too many checkpoints have failed, or because Spark died",
     "checkpoint_completed": "a checkpoint that was not periodic is complete",
@@ -71,6 +72,7 @@ class TaskEvents:
         #: subtasks that have failed and do not run again yet
         self._failed: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
+        self._caught_up: set[SubtaskId] = set()
         #: of each subtask the last trace, without its numbers: the same one is not kept twice in a row
         self._traces: dict[SubtaskId, str] = {}
 
@@ -86,6 +88,12 @@ class TaskEvents:
         if task in self._failed:
             self._failed.discard(task)
             self._add("task_restarted", f"{task} runs again", task=task)
+
+    def caught_up(self, task: SubtaskId) -> None:
+        """Note that a subtask has read what was there; that may be reported twice."""
+        if task not in self._caught_up:
+            self._caught_up.add(task)
+            self._add("caught_up", f"{task} has read what was there", task=task)
 
     def finished(self, task: SubtaskId, notes: tuple[str, ...]) -> None:
         """Note that a subtask has ended; that may be reported twice."""
@@ -205,6 +213,7 @@ class EventLog:
 
 def _started(run: Run) -> HistoryEvent:
     parts = [f"run {run.run} in {run.mode} mode"]
+    parts += ["of what is available now"] if run.available_now else []
     parts += [f"from {run.restore_from}"] if run.restore_from else []
     return HistoryEvent(
         time_ms=run.started_ms,

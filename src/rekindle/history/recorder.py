@@ -54,6 +54,8 @@ class Recorder:
                 self.events.started()
             case e.TaskStarted():
                 self.events.tasks.started(event.task)
+            case e.SourcesCaughtUp():
+                self.events.tasks.caught_up(event.task)
             case e.TaskFinished():
                 self.events.tasks.finished(event.task, event.notes)
             case e.SnapshotTaken():

@@ -31,6 +31,8 @@ class TaskState:
     has_sinks: bool = False
     #: True once everything of its sources is in a batch record
     sources_ended: bool = False
+    #: True once its sources have caught up with what was there when it was started
+    caught_up: bool = False
     #: its failures in a row; a completed checkpoint with new batches is progress
     restarts: Restarts
     #: a checkpoint is progress if it covers a later batch: this one was covered before, or recorded before a failure

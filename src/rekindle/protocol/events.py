@@ -53,6 +53,8 @@ class JobStarted(Event):
     draining: bool = False
     #: number of engines in a row that have died under this job in this process
     engine_failures: int = 0
+    #: True if the run stops by itself once its sources have caught up with what is there
+    available_now: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,14 @@ class BatchRecorded(TaskEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesEnded(TaskEvent):
     """Everything of every source chained into the task is in a batch record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcesCaughtUp(TaskEvent):
+    """All that the sources chained into the task had when it was started is in a batch record, or on its way there.
+
+    Some of them have no end. Reported only in a run of what is available now.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +268,7 @@ ALL: tuple[type[Event], ...] = (
     TaskStarted,
     BatchRecorded,
     SourcesEnded,
+    SourcesCaughtUp,
     TaskSuspended,
     TaskFinished,
     TaskClosed,

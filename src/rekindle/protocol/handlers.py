@@ -16,7 +16,7 @@ from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.requests import STOPPING, refused_checkpoint, refused_in_batch, refused_stop
-from rekindle.protocol.results import end, fail
+from rekindle.protocol.results import end, fail, stop_with
 from rekindle.protocol.states import JobState, TaskStatus
 
 _Commands = tuple[c.Command, ...]
@@ -25,7 +25,7 @@ _Commands = tuple[c.Command, ...]
 
 
 def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
-    job.now_ms = event.now_ms
+    job.now_ms, job.available_now = event.now_ms, event.available_now
     job.engines.restarts.resume(event.engine_failures, event.now_ms)
     commands = job.coordinator.start(
         event.now_ms,
@@ -66,6 +66,11 @@ def _batch_recorded(job: JobParts, event: e.BatchRecorded) -> _Commands:
 
 def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
     job.tasks.sources_ended(event.task)
+    return ()
+
+
+def _sources_caught_up(job: JobParts, event: e.SourcesCaughtUp) -> _Commands:
+    job.tasks.caught_up(event.task)
     return ()
 
 
@@ -198,10 +203,8 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
     if job.stopping.stop is not None:
         job.stopping.stop.join(event.request, unaligned=event.unaligned)
         return ()
-    job.become(JobState.STOPPING)
     stop = job.stopping.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
-    refused = (refused_checkpoint(one.request, STOPPING) for one in job.coordinator.schedule.take_queue())
-    return (*refused, *job.scheduler.stop_sources(stop, job.now_ms))
+    return stop_with(job, stop)
 
 
 def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
@@ -241,6 +244,7 @@ HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {
     e.TaskStarted: _task_started,
     e.BatchRecorded: _batch_recorded,
     e.SourcesEnded: _sources_ended,
+    e.SourcesCaughtUp: _sources_caught_up,
     e.TaskSuspended: _task_suspended,
     e.TaskFinished: _task_finished,
     e.TaskClosed: _task_closed,

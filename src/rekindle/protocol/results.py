@@ -1,14 +1,22 @@
-"""The end of a job: its result is decided here, then recorded by a command, and then answered to requests."""
+"""The end of a job: how it begins to stop; its result is decided here, then recorded, and then answered to requests."""
 
 from __future__ import annotations
 
 from rekindle.protocol import commands as c
-from rekindle.protocol.ending import Error
+from rekindle.protocol.ending import Error, Stop
 from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.reasons import Reason
+from rekindle.protocol.requests import STOPPING, refused_checkpoint
 from rekindle.protocol.states import JobState
 
 _Commands = tuple[c.Command, ...]
+
+
+def stop_with(job: JobParts, stop: Stop) -> _Commands:
+    """Let a stop that is in force begin: the sources end where they stand, and checkpoints that wait are refused."""
+    job.become(JobState.STOPPING)
+    refused = (refused_checkpoint(one.request, STOPPING) for one in job.coordinator.schedule.take_queue())
+    return (*refused, *job.scheduler.stop_sources(stop, job.now_ms))
 
 
 def fail(job: JobParts, code: str, **parameters: object) -> _Commands:

@@ -16,7 +16,7 @@ from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.requests import answered
-from rekindle.protocol.results import end, fail
+from rekindle.protocol.results import end, fail, stop_with
 from rekindle.protocol.states import JobState, TaskStatus
 
 _Commands = tuple[c.Command, ...]
@@ -45,6 +45,9 @@ def _next(job: JobParts) -> _Commands:
             return instead
     if job.coordinator.settlement.failures.too_many:
         return _fail_over(job)
+    if stop is None and job.available_now and job.tasks.have_caught_up():
+        job.tasks.states.touch_all()
+        return stop_with(job, job.stopping.begin_by_itself()) or _next(job)
     if stop is not None and stop.may_overtake(job.now_ms):
         _overtake(job, stop)
     due = job.scheduler.due(job.now_ms)
@@ -83,13 +86,13 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
 
 def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
     words, stop = reason.explained(detail), job.stopping.stop
-    if checkpoint.asked.kind is CheckpointKind.STOP and stop is not None and not stop.drain:
+    kind, forever = checkpoint.asked.kind, reason is Reason.TASKS_FINISHED_FEATURE_OFF
+    # A stop that no one has asked for would come again, and be refused again.
+    may_go_on = stop is not None and not stop.drain and (bool(stop.requests) or not forever)
+    if kind is CheckpointKind.STOP and stop is not None and may_go_on:
         return _give_up(job, stop, words)
-    if (
-        checkpoint.asked.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
-        and reason is Reason.TASKS_FINISHED_FEATURE_OFF
-    ):
-        # It would be refused forever, and a job with uncommitted data must not be called finished.
+    if kind in (CheckpointKind.STOP, CheckpointKind.FINAL) and forever:
+        # A job with uncommitted data must not be called finished.
         tolerable = job.coordinator.settlement.failures.tolerable
         return fail(job, "CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
     failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})

@@ -47,7 +47,7 @@ class Scheduler:
         state = self._tasks.states[task]
         self._restarting.discard(task)
         state.restart_ms = state.ended = state.final_from = None
-        state.covered = False
+        state.covered = state.caught_up = False
         how = self._ending_of(task, stop)
         if how is not None:
             return self._end(task, how)

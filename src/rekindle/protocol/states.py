@@ -135,7 +135,7 @@ ORDER_STEPS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
 JOB_STEPS: dict[tuple[JobState, JobState], str] = {
     (JobState.CREATED, JobState.RUNNING): "JobStarted",
     (JobState.CREATED, JobState.STOPPING): "JobStarted in a drain",
-    (JobState.RUNNING, JobState.STOPPING): "StopRequested",
+    (JobState.RUNNING, JobState.STOPPING): "StopRequested, or its sources have caught up",
     (JobState.STOPPING, JobState.RUNNING): "a plain stop is given up",
     (JobState.RUNNING, JobState.FINISHED): "all closed",
     (JobState.STOPPING, JobState.FINISHED): "all closed, none by the stop",

@@ -33,6 +33,11 @@ class Stopping:
         )
         return self.stop
 
+    def begin_by_itself(self) -> Stop:
+        """Put a stop into force that no one has asked for: its data is read by all tasks, however long that takes."""
+        self.stop = Stop(drain=False)
+        return self.stop
+
     def carry_through(self) -> None:
         """Put a drain into force that an earlier run has begun: its flush cannot be taken back."""
         self.stop = Stop(drain=True)

@@ -55,6 +55,7 @@ class Tasks:
         """Move a task that has failed to its status; return its state. What it had recorded is no progress any more."""
         state = self.step(event)
         state.progress_after = max(state.progress_after, self._barriers.batches[event.task])
+        state.caught_up = False
         return state
 
     def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
@@ -73,6 +74,17 @@ class Tasks:
     def sources_ended(self, task: SubtaskId) -> None:
         """Note that everything of a task's sources is in a batch record."""
         self.states[task].sources_ended = True
+
+    def caught_up(self, task: SubtaskId) -> None:
+        """Note that a task's sources have caught up with what was there at its start; not of a task that has failed."""
+        state = self.states[task]
+        state.caught_up = state.status in (TaskStatus.STARTING, TaskStatus.RUNNING)
+
+    def have_caught_up(self) -> bool:
+        """Return True if no source has more of what was there, and some have no end."""
+        states = self.states.values()
+        waiting = [one for one in states if one.has_sources and not one.sources_ended and one.ended is None]
+        return bool(waiting) and all(one.caught_up for one in waiting)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 

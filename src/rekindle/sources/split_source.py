@@ -62,6 +62,14 @@ class SplitSource(ABC):
         """
         return None
 
+    def prepare_for_available_now(self, spark: SparkSession) -> None:
+        """Remember where the source stands now: `read` is to return no rows from there on.
+
+        Called before the first read of an attempt in a run of what is available now (``rekindle run --available-now``),
+        which stops once each split has returned no rows. If there are always new rows, the run stops only if you do
+        this. Spark's own sources have it as ``prepareForTriggerAvailableNow``.
+        """
+
     @abstractmethod
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """Read a split from a position on, as much as one batch should have.

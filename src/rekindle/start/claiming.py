@@ -45,6 +45,7 @@ class Claiming:
         *,
         clock: Clock,
         mode: str,
+        available_now: bool,
         since: int | None,
         description: JobDescription,
         noted: Callable[[Run], None],
@@ -55,6 +56,7 @@ class Claiming:
         self._decider = decider
         self._clock = clock
         self._mode = mode
+        self._available_now = available_now
         self._since = since
         self._description = description
         self._noted = noted
@@ -125,6 +127,7 @@ class Claiming:
             token=secrets.token_hex(8),
             boot_id=self._storage.store.boot_id,
             mode=self._mode,
+            available_now=self._available_now,
             since=self._since,
             description=self._description,
             **this_process()._asdict(),

@@ -61,6 +61,7 @@ class Launch:
     """One start of a job, step by step; `prepare` uses no Spark and writes nothing durable.
 
     Args:
+        available_now: see `JobStarted`.
         since: first run of this process, if this one continues it; None: this is the first.
         engine_failures: see `JobStarted`.
         elapsed: the time that the run measures intervals by; None: its working time.
@@ -77,13 +78,14 @@ class Launch:
         steps: Steps = no_steps,
         clock: Clock = system_clock,
         mode: str = "streaming",
+        available_now: bool = False,
         since: int | None = None,
         engine_failures: int = 0,
         elapsed: Elapsed | None = None,
         pauses: Pauses = USUAL,
     ) -> None:
-        self._since = since
-        self._engine_failures = engine_failures
+        self._since, self._engine_failures = since, engine_failures
+        self._available_now = available_now
         self._definition = definition
         self._mode = mode
         self._graph = definition.graph if mode == "streaming" else definition.graph.with_single_subtasks()
@@ -164,6 +166,7 @@ class Launch:
             self._decider,
             clock=self._clock,
             mode=self._mode,
+            available_now=self._available_now,
             since=self._since,
             description=describe(self._graph, self._definition, self._config),
             noted=partial(setattr, self, "claimed"),

@@ -198,7 +198,13 @@ class Running:
 
 
 def launches(
-    definition: Definition, location: str, config: Config, permissions: Permissions, *, mode: str
+    definition: Definition,
+    location: str,
+    config: Config,
+    permissions: Permissions,
+    *,
+    mode: str,
+    available_now: bool = False,
 ) -> Callable[..., Launch]:
     """Return a function that makes the launch of a run, and of the runs that continue it.
 
@@ -218,4 +224,6 @@ def launches(
     targets = [address for sink in definition.sinks.values() for address in sink.addresses]
     check_places(location, definition.graph.name, definition.sinks)
     store = open_store(location, forced=config.storage_fsync, beside=targets)
-    return partial(Launch, definition, store, config, permissions, steps=listener(), mode=mode)
+    return partial(
+        Launch, definition, store, config, permissions, steps=listener(), mode=mode, available_now=available_now
+    )

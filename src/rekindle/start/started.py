@@ -55,4 +55,5 @@ def job_started(
         tasks=restored,
         draining=draining,
         engine_failures=engine_failures,
+        available_now=context.run.available_now,
     )

@@ -147,6 +147,25 @@ def good_ends_have_committed_everything(world: World) -> Iterator[str]:
             yield f"run {run} is {thing.state} with {len(thing.uncommitted)} batches not committed"
 
 
+def a_stop_has_its_reason(world: World) -> Iterator[str]:
+    """Check that a run that was not asked to stop does so only once its sources have caught up, with nothing unread."""
+    endless = {task for task, files in world.tasks.items() if None in files.sources.values()}
+    for number, result in world.results.items():
+        heard = [thing for run, thing in world.history if run == number]
+        asked = any(isinstance(thing, e.StopRequested) for thing in heard)
+        if result.state != "STOPPED" or asked:
+            continue
+        if not any(isinstance(thing, e.JobStarted) and thing.available_now for thing in heard):
+            yield f"run {number} has stopped by itself"
+        late = endless - {thing.task for thing in heard if isinstance(thing, e.SourcesCaughtUp | e.TaskFinished)}
+        if late:
+            yield f"run {number} has stopped before {', '.join(sorted(map(str, late)))} had caught up"
+        last = [one for one in heard if isinstance(one, c.TakeSnapshot) and one.checkpoint == result.checkpoint]
+        engine_died = any(isinstance(thing, e.EngineDied) for thing in heard)
+        if not engine_died and any(snapshot.in_flight for snapshot in last):
+            yield f"run {number} has stopped before its tasks had read everything"
+
+
 def every_request_is_answered_once(world: World) -> Iterator[str]:
     """Check that a request is answered once; at most once if the driver died or was fenced first."""
     heard = {(run, thing.request) for run, thing in world.history if isinstance(thing, _REQUESTS)}
@@ -244,6 +263,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_finished_stay_finished,
     results_come_before_answers,
     good_ends_have_committed_everything,
+    a_stop_has_its_reason,
     every_request_is_answered_once,
     answers_are_true,
     the_newest_checkpoint_is_kept,

@@ -47,7 +47,8 @@ class SimulatedDriver:
     def begin(self) -> None:
         """Read the storage and tell the protocol."""
         world = self.run.world
-        facts = replace(begin_run(world, 0), engine_failures=self.engine.failures)
+        found, available_now = begin_run(world, 0), self.run.available is not None
+        facts = replace(found, engine_failures=self.engine.failures, available_now=available_now)
         self.run.number = world.run
         self.checkpoints.used_upto = facts.next_checkpoint - 1
         self.tasks = {task: SimulatedSubtask(self.run, task, files.batch) for task, files in world.tasks.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ class SimulatedRun:
     number: int = 0
     #: it was paused after it had looked at the fence: its next write does not look again
     has_looked: bool = False
+    #: in a run of what is available now: draws how much that is; None: it is not such a run
+    available: random.Random | None = None
     #: source of events → those not delivered yet, in order
     inbox: dict[object, deque[e.Event]] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 from rekindle.ids import SubtaskId
@@ -18,8 +19,10 @@ class SimulatedQuery:
     live: bool = False
     #: the batch that is being run
     batch: Steps | None = None
-    #: True once the end of the inputs was reported
+    #: True once the end of the inputs was reported, or that they have caught up
     reported: bool = False
+    #: in a run of what is available now: source → how much of it that is; None: it has not looked yet
+    until: dict[str, int] | None = None
 
 
 @dataclass(slots=True)
@@ -49,9 +52,23 @@ class SimulatedSubtask:
             if ended and (not query.reported or self.run.faults.strike(0.02)):
                 query.reported = True
                 self.run.post(self.id, e.SourcesEnded(task=self.id))
+            elif files.sources and not ended and self._has_caught_up(self.run.available):
+                query.reported = True
+                self.run.post(self.id, e.SourcesCaughtUp(task=self.id))
             query.batch = self._batch()
         if next(query.batch, self) is self:
             query.batch = None
+
+    def _has_caught_up(self, available: random.Random | None) -> bool:
+        """Return whether to report that all is read that was there when the query first looked."""
+        if available is None:
+            return False
+        positions, query = self.files.at(self.last).positions, self.query
+        if query.until is None:
+            there = {uid: positions[uid] + available.choice((0, 3, 8)) for uid in self.files.sources}
+            query.until = {uid: there[uid] if size is None else size for uid, size in self.files.sources.items()}
+        has = all(positions[uid] >= place for uid, place in query.until.items())
+        return has and (not query.reported or available.random() < 0.02)
 
     def _batch(self) -> Steps:
         files, rows_each = self.files, self.run.faults.chance.randint(1, 4)

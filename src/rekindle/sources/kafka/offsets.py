@@ -6,7 +6,7 @@ comes to a known topic is read from offset 0. A topic that was not read before b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 Position: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -49,16 +49,20 @@ class ReadRange(NamedTuple):
     until: int
 
 
-def ranges_after(position: Position, extents: Extents, at_most: int) -> list[ReadRange]:
+def ranges_after(
+    position: Position, extents: Extents, at_most: int, *, until: Extents | None = None
+) -> list[ReadRange]:
     """Return what the next read takes of each partition, in proportion to what it has.
 
     Args:
         at_most: about so many messages in all, and one of each partition that has any.
+        until: what was there at an earlier time: nothing is read that came later; None: all is.
 
     Raises:
         OffsetsGoneError: messages after the position were deleted, or the topic is another one now.
     """
-    left = [one for one in _left(position, extents) if one.until > one.first]
+    found = _left(position, extents)
+    left = [one for one in (found if until is None else _cut(found, until)) if one.until > one.first]
     total = sum(one.until - one.first for one in left)
     if total <= at_most:
         return left
@@ -136,6 +140,13 @@ def refuse_gone(position: Position, extents: Extents) -> None:
     """Raise `OffsetsGoneError` where a partition cannot be read on from the position."""
     for _ in _left(position, extents):
         pass
+
+
+def _cut(ranges: Iterable[ReadRange], extents: Extents) -> Iterator[ReadRange]:
+    """Yield of each range what was there."""
+    for one in ranges:
+        there = extents.get(one.topic, {}).get(one.partition)
+        yield one._replace(until=min(one.until, one.first if there is None else there.end))
 
 
 def _left(position: Position, extents: Extents) -> Iterator[ReadRange]:

@@ -71,6 +71,8 @@ class KafkaTopics(SplitSource):
         self._topics, self._start = topics, start
         self._bootstrap = bootstrap
         self._given, self._transform = given, transform
+        #: what is read at most, in a run of what is available now
+        self._until: Extents | None = None
         self.schema = self._columns
 
     @property
@@ -93,13 +95,17 @@ class KafkaTopics(SplitSource):
             refuse_gone(begun, extents)
         return begun
 
+    def prepare_for_available_now(self, spark: SparkSession) -> None:
+        """See `SplitSource`."""
+        self._until = self._brokers(spark).extents()
+
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """See `SplitSource`."""
         at_most = next((int(value) for name, value in self._given().items() if name.lower() == _AT_MOST), None)
         extents = self._brokers(spark).extents()
         position = with_new_topics(position, extents)
         with _gone_is_refused():
-            ranges = ranges_after(position, extents, at_most or MESSAGES_PER_READ)
+            ranges = ranges_after(position, extents, at_most or MESSAGES_PER_READ, until=self._until)
         if not ranges:
             return None, position, False
         assigned: dict[str, list[int]] = {}

@@ -50,6 +50,7 @@ class Custom:
             folder=folder,
             run=run.run.run,
             steps=run.steps,
+            available_now=run.run.available_now,
             splits=self.splits,
             feed=SplitFeed(inbox, position, sizer, run.storage, folder, self.splits, self.subtask.subtask),
             columns=columns_of(self.spark, self.uid, spec),

@@ -64,6 +64,8 @@ class Reads:
     #: that of the driver
     run: int
     steps: Steps
+    #: True if that run reads what is available now
+    available_now: bool = False
     splits: CustomSplits
     feed: SplitFeed
     #: columns of the source's rows
@@ -86,6 +88,12 @@ class SplitReader:
         #: keys of splits that had nothing when they were last asked, since the last pause
         self._had_nothing: set[str] = set()
         self._initialize(of.feed.own)
+
+    def prepare(self) -> None:
+        """Let the source remember where it stands, in a run that reads what is available now."""
+        if self._of.available_now:
+            with self._blamed("prepare_for_available_now()"):
+                self._source.prepare_for_available_now(self._of.spark)
 
     def _initialize(self, own: Mapping[str, Sequence[Any]]) -> None:
         kept = {name: list(own.get(name, ())) for name in self._of.spec.state}

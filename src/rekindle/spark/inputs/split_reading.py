@@ -29,6 +29,8 @@ class SplitReading:
     moved: Callable[[int, SplitRead], None] = lambda *_: None
     #: set before it is opened: called with the error of a read that failed
     failed: Callable[[BaseException], None] = lambda _: None
+    #: set before it is opened: called when none of the open splits has anything
+    rested: Callable[[], None] = lambda: None
     _news: threading.Condition = field(init=False)
     #: held while the source is asked: one that is asked for another attempt waits
     _one: threading.Lock = field(init=False)
@@ -89,8 +91,10 @@ class SplitReading:
         try:
             with self._one:
                 reader = SplitReader(self.of)
+                reader.prepare()
             while self._begin(attempt) and not self._read_once(attempt, reader):
                 if reader.rests and not self.of.feed.is_over(reader.state):
+                    self.rested()
                     self._rest()
                     reader.wake()
         except BaseException as error:

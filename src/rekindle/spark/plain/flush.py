@@ -33,7 +33,7 @@ from rekindle.spark.plain.directory import PlainDirectory
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.flush import flush
 from rekindle.spark.query.kept_batches import KeptBatches
-from rekindle.spark.query.polling import STREAM_MS
+from rekindle.spark.query.polling import Polls
 from rekindle.spark.query.query import Query
 from rekindle.spark.query.rows_read import RowsRead
 from rekindle.storage.copying import copy_between
@@ -141,8 +141,7 @@ class _Run:
             steps=no_steps,
             state_partitions=0,
             kept=KeptBatches(),
-            polls_every_ms=STREAM_MS,
-            rows_read=RowsRead(-1),
+            polls=Polls(only_inboxes=False, rows_read=RowsRead(-1)),
             died=lambda reason: None,
         )
 

@@ -16,6 +16,15 @@ def is_active(query: StreamingQuery) -> bool:
         return False
 
 
+def finds_nothing(query: StreamingQuery) -> bool:
+    """Wait until a look of a query finds nothing to do, and return True; False if it ends before."""
+    try:
+        query.processAllAvailable()
+    except Exception:  # whoever watches it says what it has died of
+        return False
+    return is_active(query)
+
+
 def stop(query: StreamingQuery) -> None:
     """Stop a query; raise what Spark raises only if the query still runs."""
     try:

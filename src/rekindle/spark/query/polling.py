@@ -23,6 +23,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.session.classes import java_class
+from rekindle.spark.query.alive import finds_nothing
 from rekindle.spark.query.rows_read import Report, RowsRead, last_batch
 
 INTERVAL_MS = 500
@@ -57,6 +59,34 @@ _LOG = logging.getLogger(__name__)
 def longest_ms(every_ms: int, pace: int) -> int:
     """Return the longest pause between two looks of a query whose inboxes are in a store of this pace."""
     return every_ms if pace == 1 else max(every_ms, QUIET_MS) * pace
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    """The polling of all queries of one subtask."""
+
+    #: True if they read inboxes alone
+    only_inboxes: bool
+    #: counts what they read
+    rows_read: RowsRead
+    #: called when a look of a query finds nothing, for the first time; None: it is not asked
+    found_nothing: Callable[[], None] | None = None
+
+    def begin(self, spark: SparkSession, pace: int, busy: Callable[[], bool]) -> Polling:
+        """Return the polling of the next query, whose inboxes are in a store of this pace."""
+        every_ms = INBOXES_MS if self.only_inboxes else STREAM_MS
+        at_most_ms = longest_ms(every_ms, pace)
+        return Polling(spark, every_ms=every_ms, at_most_ms=at_most_ms, rows_read=self.rows_read, busy=busy)
+
+    def listen(self, query: StreamingQuery) -> None:
+        """Hear of it when a query that runs finds nothing, on a thread that waits for that."""
+        if (found_nothing := self.found_nothing) is not None:
+
+            def listen() -> None:
+                if finds_nothing(query):
+                    found_nothing()
+
+            threading.Thread(target=listen, name=f"finds-nothing-{query.runId}", daemon=True).start()
 
 
 class Polling:

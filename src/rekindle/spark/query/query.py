@@ -31,9 +31,9 @@ from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.passing import has_found_nothing, raise_watermark
-from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
+from rekindle.spark.query.polling import INTERVAL_MS, Polling, Polls
 from rekindle.spark.query.refused import query_refused, refusal
-from rekindle.spark.query.rows_read import RowsRead, last_batch, without_state_rows
+from rekindle.spark.query.rows_read import last_batch, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
@@ -50,8 +50,7 @@ class Query:
         frame: its plan; None where the subtask has ended, so that it is never started.
         state_partitions: in how many it keeps its state if it has never run; 0: as the session says.
         kept: how many batches Spark has to keep.
-        polls_every_ms: how often it looks for something to read by itself, ms.
-        rows_read: counts what it reads.
+        polls: how it looks for something to read.
         died: called when the query ends by itself, with the reason if there is one; from another thread.
     """
 
@@ -68,8 +67,7 @@ class Query:
         steps: Steps,
         state_partitions: int,
         kept: KeptBatches,
-        polls_every_ms: int,
-        rows_read: RowsRead,
+        polls: Polls,
         died: Callable[[BaseException | None], None],
     ) -> None:
         self._spark = spark
@@ -81,8 +79,7 @@ class Query:
         self._progress_dir = progress_dir
         self._state_partitions = state_partitions
         self._kept = kept
-        self._polls_every_ms = polls_every_ms
-        self._rows_read = rows_read
+        self._polls = polls
         #: the last batch that was carried out before it was started
         self._last_before = -1
         self._died = died
@@ -135,13 +132,8 @@ class Query:
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
         self._counts_state = counts_state or str(session.conf.get(STATE_COUNTED, "true")).lower() == "true"
-        polling = self._polling = Polling(
-            self._spark,
-            every_ms=self._polls_every_ms,
-            at_most_ms=longest_ms(self._polls_every_ms, self._store.pace),
-            rows_read=self._rows_read,
-            busy=lambda: self._batches.running is not None,
-        )
+        polling = self._polls.begin(self._spark, self._store.pace, lambda: self._batches.running is not None)
+        self._polling = polling
         self._last_before = self._batches.last
         try:
             with started_with(session, settings):
@@ -153,6 +145,8 @@ class Query:
             self.expect_end()  # its first batch ends it
         watching = (query, self._run_id, polling, calls)
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
+        if hold_after is None:
+            self._polls.listen(query)
 
     def wake(self) -> None:
         """Let the query look now, or after the batch that it is at: there is something to read."""

@@ -6,6 +6,7 @@ Reads the storage; the frozen lists of sources and the schemas of channels are w
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
@@ -22,10 +23,12 @@ from rekindle.graph.time_order import is_finite
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
+from rekindle.protocol import events as e
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.operator_states import custom_splits
 from rekindle.session import scratch
+from rekindle.spark.inputs.catching_up import CatchingUp
 from rekindle.spark.inputs.custom import Custom
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import located
@@ -38,6 +41,7 @@ from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.prelude.choosing import prelude_of
 from rekindle.spark.prelude.history import HistoryPrelude
 from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.streaming.available_now import bind
 from rekindle.spark.streaming.orders import Orders
 from rekindle.spark.streaming.parts import Built, SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
@@ -138,6 +142,8 @@ class Assembly:
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, built.frame)
             backlog = self._backlogs[subtask] = self._backlog(subtask)
+        # A user's function may have made its frame in another session, which then runs the query and knows it.
+        spark = self._spark if built.frame is None else built.frame.sparkSession
         parts = SubtaskParts(
             task=task,
             place=place,
@@ -149,14 +155,19 @@ class Assembly:
             backlog=backlog,
             read_from=self._backlogs,
             siblings=siblings,
+            catching_up=CatchingUp(
+                built.inputs,
+                is_wanted=self._of.run.available_now,
+                bind=partial(bind, spark),
+                caught_up=lambda: self._of.post(e.SourcesCaughtUp(task=subtask)),
+            ),
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), built.files_too_old_ms),
             prelude=built.prelude,
             lists_files=built.lists_files,
             described=built.described,
         )
-        # A user's function may have made its frame in another session, which then runs the query and knows it.
-        return SparkTask(self._of, self._spark if built.frame is None else built.frame.sparkSession, parts)
+        return SparkTask(self._of, spark, parts)
 
     def _built(self, task: Task, subtask: SubtaskId, record: BatchRecord | None) -> Built:
         """Build the plan of a subtask that continues after `record`; raise what building it raises."""

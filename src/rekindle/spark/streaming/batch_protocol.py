@@ -68,7 +68,7 @@ class BatchProtocol(Batches):
         running: Callable[[SparkSession], RunningPlan] = running_plan,
     ) -> None:
         super().__init__(last=parts.last)
-        self._running = running
+        self._running, self._catching_up = running, parts.catching_up
         self._spark = spark
         self._storage = run.storage
         self._steps = run.steps
@@ -89,6 +89,7 @@ class BatchProtocol(Batches):
         if self.lists_again and self._frame is not None:
             list_again(self._frame)
         self.lists_again = False
+        self._catching_up.begin()
         super().begin(hold_after)
 
     def begin_attempt(self) -> None:
@@ -140,6 +141,7 @@ class BatchProtocol(Batches):
         if self._lists_files and (path := gone_among_files(self._spark)) is not None:
             streams = ", ".join(item.uid for item in self._inputs if item.feed is None)
             raise InputError("FILE_VANISHED", source=streams, path=path)
+        self._catching_up.batch()
         record, met = self._storage.record(folder, batch), dict[str, EventTimeStats]()
         if record is not None:
             self._check_replay(record, offsets)
@@ -170,6 +172,7 @@ class BatchProtocol(Batches):
         self._outputs.recorded(record)
         self._prelude.recorded(record.batch)
         self._recorded(record, duration_ms, met)
+        self._catching_up.recorded(record)
 
     def catch_up(self) -> None:
         """Take in the batches that a driver which was thought dead has recorded since this run looked.

@@ -13,6 +13,7 @@ from rekindle.graph.queries import QueryDescription
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.definition import RunContext
+from rekindle.spark.inputs.catching_up import CatchingUp
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.plans.leftovers import waits_for_the_clock
@@ -59,6 +60,8 @@ class SubtaskParts:
     kept: KeptBatches
     #: the logs of its query's file sources
     source_logs: SourceLogs
+    #: what it has still to read in a run of what is available now
+    catching_up: CatchingUp = field(default_factory=CatchingUp)
     #: its history, where that is computed as a batch
     prelude: Prelude = field(default_factory=Prelude)
     #: Spark itself looks for the files of one of its inputs

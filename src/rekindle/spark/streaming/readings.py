@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from rekindle.channels.split_feed import SplitFeed
 from rekindle.protocol import events as e
-from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.intake import Intake
 from rekindle.spark.streaming.blame import Blame
+from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage.documents.sources import SplitRead
 
 
 def listen_to_readings(
-    inputs: Sequence[Input], intake: Intake, blame: Blame, *, wake: Callable[[], None], post: Callable[[e.Event], None]
+    parts: SubtaskParts, intake: Intake, blame: Blame, *, wake: Callable[[], None], post: Callable[[e.Event], None]
 ) -> None:
     """Let what reads the custom sources of a subtask be heard; it calls from threads of its own."""
 
@@ -24,7 +24,8 @@ def listen_to_readings(
         if ended:
             post(e.SourcesEnded(task=blame.subtask))
 
-    for item in inputs:
+    for item in parts.inputs:
         if item.reading is not None:
             item.reading.moved = partial(moved, item.reading.of.feed)
+            item.reading.rested = partial(parts.catching_up.rested, item.uid)
             item.reading.failed = lambda error: post(blame.failed(error))

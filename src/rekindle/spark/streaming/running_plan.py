@@ -36,7 +36,7 @@ def plan_of(offsets: Offsets) -> RunningPlan:
 
 def running_plan(spark: SparkSession) -> RunningPlan:
     """Return the plan of the query whose batch is on this thread."""
-    query = _query(spark)
+    query = running_query(spark)
     metadata = msgspec.json.decode(query.lastExecution().offsetSeqMetadata().json())
     ends, found = query.availableOffsets().values().iterator(), set[str]()
     while ends.hasNext():
@@ -81,7 +81,7 @@ def gone_among_files(spark: SparkSession) -> str | None:
 
 def _streams_of_files(spark: SparkSession) -> Iterator[Any]:
     """Return the relations of files that the batch on this thread reads of streams whose files Spark lists."""
-    for leaf in every(_query(spark).lastExecution().logical().collectLeaves()):
+    for leaf in every(running_query(spark).lastExecution().logical().collectLeaves()):
         # A static side may be no relation of files, and is read by its paths as a user has named them.
         if leaf.isStreaming() and leaf.nodeName() == "LogicalRelation":
             relation = leaf.relation()
@@ -89,7 +89,8 @@ def _streams_of_files(spark: SparkSession) -> Iterator[Any]:
                 yield relation
 
 
-def _query(spark: SparkSession) -> Any:
+def running_query(spark: SparkSession) -> Any:
+    """Return Spark's own object of the query whose batch is on this thread."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     session: Any = spark._jsparkSession
     return session.streams().get(query_id).streamingQuery()

@@ -21,7 +21,7 @@ from rekindle.session.session import refuse_settings
 from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.intake import STOP_WAITS_S, Intake, Progress
 from rekindle.spark.query.planned import PlannedBatches
-from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
+from rekindle.spark.query.polling import Polls
 from rekindle.spark.query.query import Query
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.blame import Blame
@@ -75,11 +75,10 @@ class SparkTask:
             steps=run.steps,
             state_partitions=run.config.state_partitions,
             kept=parts.kept,
-            polls_every_ms=INBOXES_MS if self._intake.only_inboxes else STREAM_MS,
-            rows_read=self._rows_read,
+            polls=Polls(self._intake.only_inboxes, self._rows_read, parts.catching_up.listener),
             died=lambda reason: run.post(self._blame.failed(reason)),
         )
-        listen_to_readings(parts.inputs, self._intake, self._blame, wake=self._query.wake, post=run.post)
+        listen_to_readings(parts, self._intake, self._blame, wake=self._query.wake, post=run.post)
         self._last_duration_ms: int | None = None
         self._rows_out: tuple[int, int | None] = (-1, None)  # the last batch, and rows of its output if counted
 

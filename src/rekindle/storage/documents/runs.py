@@ -118,6 +118,8 @@ class Run:
     boot_id: str = ""
     #: streaming | batch
     mode: str = "streaming"
+    #: True: it stops by itself once its sources have caught up with what is there
+    available_now: bool = False
     #: first run of this process, if it has had several: requests to any of them are answered; None: it has had one
     since: int | None = None
     #: the parts of the job; None where an older version wrote it

@@ -1,0 +1,115 @@
+"""A run of what is available now on Spark: a task that reads a history, a stream and a channel, run after run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle as rk
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_file_a_batch")]
+
+
+def write(folder: Path, *numbers: int) -> None:
+    """Write files of one row each."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        text = json.dumps({"n": number, "ts": f"2025-01-01T{number:02d}:00:00Z"}) + "\n"
+        hidden = folder / f".{number:03d}"
+        hidden.write_text(text)
+        hidden.rename(folder / f"{number:03d}.json")
+
+
+@contextmanager
+def fed(folder: Path, first: int) -> Iterator[None]:
+    """Let a file come every tenth of a second, so that a stream always has more; the times of all are the same."""
+    over = threading.Event()
+
+    def feed() -> None:
+        for number in itertools.count(first):
+            if over.wait(0.1):
+                return
+            hidden = folder / f".{number:03d}"
+            hidden.write_text(json.dumps({"n": number, "ts": "2025-01-01T23:00:00Z"}) + "\n")
+            hidden.rename(folder / f"{number:03d}.json")
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        yield
+    finally:
+        over.set()
+        feeder.join()
+
+
+def job_of(root: Path) -> rk.Job:
+    """A history and a stream → `all` → `hourly`, which holds an hour back until the next has come."""
+    from pyspark.sql import functions as F
+
+    job = rk.Job("scheduled")
+    schema = "n long, ts timestamp"
+    source = job.source("history", rk.Files(str(root / "history"), format="json", schema=schema), event_time="ts")
+    stream = rk.Stream(
+        lambda spark: spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(root / "live"))
+    )
+    live = job.source("live", stream, event_time="ts", watermark="1 hour")
+
+    @job.task(source, live, event_time="ts", watermark="1 hour")
+    def both(source: Any, live: Any) -> Any:
+        return source.unionByName(live)
+
+    @job.task(both)
+    def hourly(both: Any) -> Any:
+        return both.groupBy(F.window("ts", "1 hour")).agg(F.sum("n").alias("n")).select("window.start", "n")
+
+    job.sink("rows", both, rk.sinks.Parquet(str(root / "rows")))
+    job.sink("hours", hourly, rk.sinks.Parquet(str(root / "hours")))
+    return job
+
+
+def test_each_run_reads_what_is_there_and_stops_though_more_comes_all_the_time(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "history", 1, 2)
+    write(tmp_path / "live", 3, 4, 5)
+    storage = str(tmp_path / "state")
+
+    def run(**arguments: Any) -> str:
+        return job_of(tmp_path).run(spark, storage=storage, config={"checkpoint.interval": "0"}, **arguments).state
+
+    def rows() -> Counter[int]:
+        return Counter(row.n for row in spark.read.parquet(str(tmp_path / "rows")).collect())
+
+    with fed(tmp_path / "live", 100):
+        assert run(available_now=True) == "STOPPED"
+    assert rows().keys() >= {1, 2, 3, 4, 5}
+    assert set(rows().values()) == {1}
+    hours = spark.read.parquet(str(tmp_path / "hours"))
+    assert [row.n for row in hours.orderBy("start").collect()] == [1, 2, 3, 4, 5], "the last hours stay open"
+
+    write(tmp_path / "live", 22)
+    assert run(available_now=True) == "STOPPED"
+    names = {int(file.stem) for file in (tmp_path / "live").glob("*.json")}
+    assert rows() == Counter([1, 2, *names]), "all that came meanwhile, and nothing twice"
+
+    assert run(available_now=True) == "STOPPED", "nothing has come"
+    assert rows() == Counter([1, 2, *names])
+
+
+def test_a_stream_that_cannot_be_bound_is_read_for_a_batch(spark: Any, tmp_path: Path) -> None:
+    job = rk.Job("rates")
+    live = job.source("live", rk.Stream(lambda spark: spark.readStream.format("rate").load()))
+
+    @job.task(live)
+    def values(live: Any) -> Any:
+        return live.select("value")
+
+    job.sink("rows", values, rk.sinks.Parquet(str(tmp_path / "rows")))
+    result = job.run(spark, storage=str(tmp_path / "state"), available_now=True)
+    assert result.state == "STOPPED"
