@@ -142,7 +142,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "--storage", "/s", "--from", "/c", "--mode", "batch", "--set", "checkpoint.interval=10 s", "--set",
         "restart.attempts=0", "--conf", "spark.a=b=c", "--allow-non-restored-state", "--allow-drained",
         "--allow-sink-ahead", "--allow-shared-target", "--allow-changed-files", "--allow-other-name",
-        "--rewind-sinks", "--yes", "--claim-mode", "claim",
+        "--rewind-sinks", "--yes", "--claim-mode", "claim", "--available-now",
     ]  # fmt: skip
     line = run(tmp_path, "Job(JobResult())", *options).stdout.splitlines()[0]
 
@@ -160,6 +160,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "allow_other_name": True,
         "rewind_sinks": True,
         "claim_mode": "claim",
+        "available_now": True,
     }
 
 

@@ -103,6 +103,8 @@ INHERITED = {
     "storage/job_storage.py:JobStorage": "documents of a job",
     "storage/run_documents.py:RunDocuments": "documents of a job",
     "monitoring/facts.py:ReadAgain": "documents of a job",
+    "sources/jdbc/source.py:Jdbc": "what a source of splits may say",
+    "sources/kafka/topics.py:KafkaTopics": "what a source of splits may say",
 }
 """Classes that are wide with what they inherit but from `PORTS`; docs/decisions/0055 says why documents are."""
 

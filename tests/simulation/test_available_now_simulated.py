@@ -11,16 +11,17 @@ import pytest
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
-from tests.simulation.lives import bad_times
+from tests.simulation.lives import Plans, bad_times
+from tests.simulation.test_custom_sources_simulated import custom_plan
 from tests.simulation.world import Plan, World, random_plan
 
 _MOST_S = 20_000
 
 
-def live_by_schedule(seed: int) -> World:
+def live_by_schedule(seed: int, plan_of: Plans = random_plan) -> World:
     """The life of a seed whose runs read what is available when they begin; some are killed, or asked for things."""
     chance = random.Random(seed)
-    plan = random_plan(chance)
+    plan = plan_of(chance, 4)
     if chance.random() < 0.5:
         plan = replace(plan, windowed=frozenset())
     world = World(plan, seed)
@@ -84,6 +85,11 @@ def _has_a_stream(seed: int) -> bool:
 @pytest.mark.parametrize("seed", [seed for seed in range(60) if _has_a_stream(seed)][:14])
 def test_runs_by_schedule_read_what_is_there_and_stop(seed: int) -> None:
     live_by_schedule(seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_runs_by_schedule_of_a_custom_source_read_what_is_there_and_stop(seed: int) -> None:
+    live_by_schedule(seed, custom_plan)
 
 
 @pytest.mark.slow

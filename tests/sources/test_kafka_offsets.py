@@ -46,6 +46,12 @@ def test_each_message_is_in_one_read_however_the_topic_grows(grown: list[list[in
     assert read == {(number, offset) for number, end in enumerate(ends) for offset in range(end)}
 
 
+def test_no_message_is_read_that_came_after_what_was_available() -> None:
+    was, extents = of(5, 3), {**of(9, 3, 4), "u": {0: Extent(0, 2, 2)}}
+    assert ranges_after({"t": {"0": 2, "1": 3}}, extents, 100, until=was) == [("t", 0, 2, 5)]
+    assert ranges_after({"t": {"0": 7, "1": 3}}, extents, 100, until=was) == [], "an earlier run had read more"
+
+
 def test_a_partition_that_comes_is_read_from_its_beginning_and_a_topic_from_what_is_there() -> None:
     extents = {**of(5, 3), "u": {0: Extent(7, 9, 9)}}
     assert ranges_after({"t": {"0": 5}}, extents, 100) == [("t", 1, 0, 3), ("u", 0, 7, 9)]

@@ -18,6 +18,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.ending import Stop
 from rekindle.protocol.job import JobMachine
+from rekindle.protocol.states import JobState
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_facts import DriverDied
@@ -308,6 +309,33 @@ class LetsASavepointOvertake(Broken):
         return super().handle(told)
 
 
+class StopsOnceAnySourceHasCaughtUp(Broken):
+    """It does not wait for the others."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        said = super().handle(event)
+        if isinstance(event, e.SourcesCaughtUp) and self.state is JobState.RUNNING:
+            for state in self.tasks.states.values():
+                state.caught_up = True
+            said += super().handle(e.Ticked(now_ms=self.now_ms))
+        return said
+
+
+class HoldsTasksThatHaveNotReadWhatIsThere(Broken):
+    """Its stop by itself is unaligned."""
+
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        begin = self.stopping.begin_by_itself
+
+        def unaligned() -> Stop:
+            stop = begin()
+            stop.overtake()
+            return stop
+
+        self.stopping.begin_by_itself = unaligned  # type: ignore[method-assign]
+
+
 FOUND_BY: dict[type[JobMachine], str] = {
     CommitsBeforeTheManifest: "what_is_committed_is_named",
     NeverCommits: "the_job_ends",
@@ -334,6 +362,8 @@ FOUND_BY: dict[type[JobMachine], str] = {
     ForgetsThatAStopWasGivenUp: "no_event_is_illegal",
     HoldsBackForEver: "the_job_ends",
     LosesACheckpoint: "every_checkpoint_settles",
+    StopsOnceAnySourceHasCaughtUp: "a_stop_has_its_reason",
+    HoldsTasksThatHaveNotReadWhatIsThere: "a_stop_has_its_reason",
     LetsASavepointOvertake: "aligned_checkpoints_have_nothing_in_flight",
 }
 

@@ -46,6 +46,10 @@ class TaskState:
     #: True once a checkpoint from `final_from` on is complete
     covered: bool = False
 
+    def catch_up(self) -> None:
+        """Note that its sources have caught up; the word of a query that has failed meanwhile counts for nothing."""
+        self.caught_up = self.status in (TaskStatus.STARTING, TaskStatus.RUNNING)
+
     def end(self, how: Ended) -> None:
         """Note how the subtask has ended its data; it waits for no restart any more."""
         self.ended, self.restart_ms = how, None

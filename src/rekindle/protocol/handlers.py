@@ -25,7 +25,8 @@ _Commands = tuple[c.Command, ...]
 
 
 def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
-    job.now_ms, job.available_now = event.now_ms, event.available_now
+    job.now_ms = event.now_ms
+    job.stopping.begin_run(available_now=event.available_now)
     job.engines.restarts.resume(event.engine_failures, event.now_ms)
     commands = job.coordinator.start(
         event.now_ms,
@@ -70,7 +71,7 @@ def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
 
 
 def _sources_caught_up(job: JobParts, event: e.SourcesCaughtUp) -> _Commands:
-    job.tasks.caught_up(event.task)
+    job.tasks.states[event.task].catch_up()
     return ()
 
 

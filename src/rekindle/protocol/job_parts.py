@@ -27,8 +27,6 @@ class JobParts:
         self.name = graph.name
         #: True if its tasks have one batch each, and one checkpoint commits them
         self.batch = batch
-        #: True if it stops by itself once its sources have caught up with what is there
-        self.available_now = False
         self.state = JobState.CREATED
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)

@@ -45,7 +45,7 @@ def _next(job: JobParts) -> _Commands:
             return instead
     if job.coordinator.settlement.failures.too_many:
         return _fail_over(job)
-    if stop is None and job.available_now and job.tasks.have_caught_up():
+    if stop is None and job.stopping.available_now and job.tasks.have_caught_up():
         job.tasks.states.touch_all()
         return stop_with(job, job.stopping.begin_by_itself()) or _next(job)
     if stop is not None and stop.may_overtake(job.now_ms):

@@ -20,6 +20,12 @@ class Stopping:
         self._aligned_timeout_ms = config.checkpoint_aligned_timeout_ms
         #: the stop or drain in force; None: there is none
         self.stop: Stop | None = None
+        #: True if the run stops by itself once its sources have caught up with what is there
+        self.available_now = False
+
+    def begin_run(self, *, available_now: bool) -> None:
+        """Take in whether the run stops by itself."""
+        self.available_now = available_now
 
     def begin(self, event: e.StopRequested, *, unaligned: bool, now_ms: int) -> Stop:
         """Put a stop into force; `unaligned`: True if the checkpoints of the job are unaligned by default."""

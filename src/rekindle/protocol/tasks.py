@@ -75,11 +75,6 @@ class Tasks:
         """Note that everything of a task's sources is in a batch record."""
         self.states[task].sources_ended = True
 
-    def caught_up(self, task: SubtaskId) -> None:
-        """Note that a task's sources have caught up with what was there at its start; not of a task that has failed."""
-        state = self.states[task]
-        state.caught_up = state.status in (TaskStatus.STARTING, TaskStatus.RUNNING)
-
     def have_caught_up(self) -> bool:
         """Return True if no source has more of what was there, and some have no end."""
         states = self.states.values()

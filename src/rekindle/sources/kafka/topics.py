@@ -71,7 +71,7 @@ class KafkaTopics(SplitSource):
         self._topics, self._start = topics, start
         self._bootstrap = bootstrap
         self._given, self._transform = given, transform
-        #: what is read at most, in a run of what is available now
+        #: no message after these is read, in a run of what is available now
         self._until: Extents | None = None
         self.schema = self._columns
 

@@ -17,7 +17,7 @@ from rekindle.storage.documents.batch import BatchRecord
 
 
 class CatchingUp:
-    """What one subtask has still to read in a run of what is available now; in any other run, nothing.
+    """The rest that one subtask has to read in a run of what is available now; in any other run, nothing.
 
     Args:
         is_wanted: whether the run is such a one.
@@ -47,7 +47,7 @@ class CatchingUp:
         return self._found_nothing if self._streams else None
 
     def begin(self) -> None:
-        """Begin again with a query that is about to be started: it asks every stream anew."""
+        """Begin again with a query that is about to be started: it asks every stream once more."""
         with self._lock:
             self._left = {item.uid for item in self._sources}
             self._is_bound = False

@@ -20,7 +20,7 @@ def finds_nothing(query: StreamingQuery) -> bool:
     """Wait until a look of a query finds nothing to do, and return True; False if it ends before."""
     try:
         query.processAllAvailable()
-    except Exception:  # whoever watches it says what it has died of
+    except Exception:  # its watch says what it has died of
         return False
     return is_active(query)
 

@@ -60,7 +60,7 @@ class SubtaskParts:
     kept: KeptBatches
     #: the logs of its query's file sources
     source_logs: SourceLogs
-    #: what it has still to read in a run of what is available now
+    #: the rest that it has to read in a run of what is available now
     catching_up: CatchingUp = field(default_factory=CatchingUp)
     #: its history, where that is computed as a batch
     prelude: Prelude = field(default_factory=Prelude)
