@@ -23,29 +23,34 @@ from rekindle.cli.warming import run_example, temporary_folder
 from rekindle.errors import ConfigError
 from rekindle.session.jvm import start_jvm
 from rekindle.session.kept_classes import keep
+from rekindle.session.local_files import HADOOPS
 try:
     with temporary_folder() as folder:
-        life = partial(run_example, folder) if sys.argv[2:] else lambda: start_jvm({}, "life")
+        life = partial(run_example, folder) if sys.argv[2:] else partial(start_jvm, HADOOPS, "life")
         print(json.dumps(keep(life, sys.argv[1])))
 except ConfigError as error:
     sys.exit(f"{error}")
 """
 FAILS = """
 import sys
+from rekindle.session.jvm import start_jvm
 from rekindle.session.kept_classes import keep
-from rekindle.session.session import make_session
 def fails():
-    make_session("fails", {})
+    start_jvm({}, "fails")
     raise OSError("the example failed")
 keep(fails, sys.argv[1])
 """
 STARTS = """
 import sys
 sys.prefix = sys.argv.pop(1)
+from rekindle.session.jvm import start_jvm
+start_jvm(dict(each.split("=", 1) for each in sys.argv[1:]), "starts")
+"""
+QUERIES = """
+import sys
+sys.prefix = sys.argv.pop(1)
 from rekindle.session.session import make_session
-spark = make_session("starts", dict(each.split("=", 1) for each in sys.argv[1:]))
-if "spark.driver.extraClassPath" not in spark.sparkContext.getConf().toDebugString():
-    spark.range(10).count()
+make_session("queries", {}).range(10).count()
 """
 SHARED = "source: shared objects file (top)"
 """What Java logs of a class that is in a file of this kind."""
@@ -76,37 +81,48 @@ def run(program: str, environ: Mapping[str, str], *arguments: str) -> subprocess
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
 
 
-def shared_by(tmp_path: Path, environ: Mapping[str, str], *settings: str) -> int:
-    """Start a session; return how many classes it has found in a file of kept classes."""
+def kept_in(tmp_path: Path, environ: Mapping[str, str], *example: str) -> Path:
+    """Keep the classes of a JVM, or of one that has run the example; return the file, which is alone in its folder."""
+    made = run(KEEPS, environ, str(tmp_path / "a prefix"), *example)
+    assert made.returncode == 0, made.stderr
+    path, size = json.loads(made.stdout.splitlines()[-1])
+    assert os.path.getsize(path) == size
+    assert [*(tmp_path / "a prefix" / "share" / "rekindle").iterdir()] == [Path(path)]
+    return Path(path)
+
+
+def shared_by(tmp_path: Path, environ: Mapping[str, str], *settings: str, program: str = STARTS) -> list[str]:
+    """Start a JVM; return what it logs of the kept classes that it uses."""
     log = tmp_path / "classes.log"
     environ = {**environ, "SPARK_SUBMIT_OPTS": f"{COMPILED_QUICKLY} -Xlog:class+load:file={log}"}
-    started = run(STARTS, environ, str(tmp_path / "a prefix"), *settings)
+    started = run(program, environ, str(tmp_path / "a prefix"), *settings)
     assert started.returncode == 0, started.stderr
     assert "cds" not in started.stdout + started.stderr
     shared = [line for line in log.read_text().splitlines() if SHARED in line]
     log.unlink()
-    assert any(OF_QUERIES in line for line in shared) == bool(shared)
-    return len(shared)
+    return shared
 
 
-def test_the_example_is_run_and_sessions_of_every_kind_use_what_is_kept(tmp_path: Path) -> None:
+def test_jvms_of_every_kind_use_what_is_kept(tmp_path: Path) -> None:
     configuration = tmp_path / "hadoop"
     configuration.mkdir()
     (configuration / "core-site.xml").write_text("<configuration/>")
     environ = environment(tmp_path, HADOOP_CONF_DIR=str(configuration))
+    kept_in(tmp_path, environ)
 
-    made = run(KEEPS, environ, str(tmp_path / "a prefix"), "example")
-    assert made.returncode == 0, made.stderr
-    path, size = json.loads(made.stdout.splitlines()[-1])
-    assert os.path.getsize(path) == size
-    folder = tmp_path / "a prefix" / "share" / "rekindle"
-    assert [*folder.iterdir()] == [Path(path)]
-
-    assert shared_by(tmp_path, environ) > 5_000
-    # As with the master of a cluster, the class path has no jar of ours.
-    assert shared_by(tmp_path, environ, *("=".join(each) for each in local_files.HADOOPS.items())) > 5_000
+    # With the master of a cluster the class path has no jar of ours, with a local one it has.
+    for kind in (local_files.HADOOPS, local_files.SETTINGS):
+        assert len(shared_by(tmp_path, environ, *("=".join(each) for each in kind.items()))) > 1_000
     # With another class path Java starts as it would without, and says nothing.
     assert not shared_by(tmp_path, environ, f"spark.driver.extraClassPath={configuration}")
+
+
+@pytest.mark.slow  # to write the classes of a query to a file takes a JVM longer than to run it
+def test_the_example_is_run_and_a_session_uses_what_is_kept(tmp_path: Path) -> None:
+    environ = environment(tmp_path)
+    kept_in(tmp_path, environ, "example")
+    shared = shared_by(tmp_path, environ, program=QUERIES)
+    assert len(shared) > 5_000 and any(OF_QUERIES in line for line in shared)
 
 
 def test_a_folder_of_configuration_before_sparks_jars_is_the_reason_that_none_are_kept(tmp_path: Path) -> None:
@@ -123,7 +139,6 @@ def test_a_folder_of_configuration_before_sparks_jars_is_the_reason_that_none_ar
 
 def test_a_life_that_fails_leaves_nothing_not_even_when_its_process_ends(tmp_path: Path) -> None:
     failed = run(FAILS, environment(tmp_path), str(tmp_path))
-    # What watches the session may have been asking the JVM that is killed: py4j reports that as well, when it likes.
     assert "OSError: the example failed" in failed.stderr.splitlines()
     assert not [*(tmp_path / "share" / "rekindle").iterdir()]
 
