@@ -78,6 +78,7 @@ def test_a_job_resumes_in_another_directory(spark: SparkSession, world: World, t
     assert lineages(world) == ["000001.json"], "it went on where it stood"
 
 
+@pytest.mark.slow  # a copy from store to store: tests/upkeep/test_moving_stores.py; a life in a bucket: test_on_s3.py
 def test_a_job_resumes_in_a_bucket(spark: SparkSession, world: World, s3: S3Server, spark_on_s3: SparkSession) -> None:
     stop_in_the_middle(spark, world)
     move(world, f"s3://{s3.make_bucket()}/state of jobs")

@@ -12,7 +12,9 @@ from tests.jobs.stateful_queries import SHAPES
 
 pytestmark = [pytest.mark.usefixtures("one_file_a_batch"), pytest.mark.since("4.2")]
 
-QUICK = {"time-outs after a left join": 0, "a task for two": 1, "timers, then windows": 2}
+ALWAYS = {"time-outs after a left join": 0}
+SLOW = {"a task for two": 1, "timers, then windows": 2}
+"""What is in them is also in tests of its own: a task for two in test_parallel.py, timers in test_processors.py."""
 
 
 def lives_through(spark: SparkSession, root: Path, seed: int, shape: str) -> None:
@@ -21,7 +23,9 @@ def lives_through(spark: SparkSession, root: Path, seed: int, shape: str) -> Non
     assert life.differences() == {}, f"seed {seed}: {life.told}"
 
 
-@pytest.mark.parametrize(("shape", "seed"), QUICK.items())
+@pytest.mark.parametrize(
+    ("shape", "seed"), [*ALWAYS.items(), *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW.items())]
+)
 def test_a_life_with_state_ends_with_the_rows_of_a_batch(
     spark: SparkSession, tmp_path: Path, shape: str, seed: int
 ) -> None:

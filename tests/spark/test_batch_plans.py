@@ -143,7 +143,7 @@ def test_a_plan_is_the_one_that_spark_runs(tiny: Any, tmp_path: Path, as_jobs_do
     assert plan.text() == text_of(executed[0].optimizedPlan())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_random_batches_are_planned_for_the_rows_of_all_batches(tiny: Any, tmp_path: Path, seed: int) -> None:
     """Even seeds as jobs do, odd ones without the exclusions that jobs make as well."""
     assert faults(tiny, tmp_path, seed, as_jobs_do=seed % 2 == 0) == []

@@ -53,7 +53,9 @@ def quick(spark: Any) -> Iterator[Any]:
         yield spark
 
 
-def differences(spark: Any, root: Path, seed: int, *, as_jobs_do: bool) -> dict[str, Counter[str]]:
+def differences(
+    spark: Any, root: Path, seed: int, *, as_jobs_do: bool, count: int = QUERIES
+) -> dict[str, Counter[str]]:
     """The queries of a seed whose rows are not those of a batch query, and the rows that are missing or too many.
 
     Args:
@@ -63,13 +65,13 @@ def differences(spark: Any, root: Path, seed: int, *, as_jobs_do: bool) -> dict[
     dice = random.Random(seed)
     given = dealt(dice, spark, root)
     names = [each.name for each in given]
-    queries = [query(dice, names, unions=as_jobs_do) for _ in range(QUERIES)]
+    queries = [query(dice, names, unions=as_jobs_do) for _ in range(count)]
     plan = batches(dice, given)
     packed = _packed(queries, {each.name: each.frame for each in given})
     found = streamed(packed, root / "query", plan, same_for_each_batch(packed) if as_jobs_do else {})
     wanted = _packed(queries, {each.name: spark.createDataFrame(each.rows, DDL) for each in given}).collect()
     bad: dict[str, Counter[str]] = {}
-    each = zip(queries, unpacked(found.elements(), QUERIES), unpacked((row[0] for row in wanted), QUERIES), strict=True)
+    each = zip(queries, unpacked(found.elements(), count), unpacked((row[0] for row in wanted), count), strict=True)
     for one, came, due in each:
         if came != due:
             bad[one.text] = came.copy()
@@ -81,9 +83,11 @@ def _packed(queries: Any, frames: Any) -> Any:
     return united([lines(one.make(frames)) for one in queries])
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path: Path, seed: int) -> None:
-    assert differences(quick, tmp_path, seed, as_jobs_do=True) == {}, f"seed {seed}"
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 3), *(pytest.param(seed, QUERIES, marks=pytest.mark.slow) for seed in (0, 3))]
+)
+def test_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path: Path, seed: int, count: int) -> None:
+    assert differences(quick, tmp_path, seed, as_jobs_do=True, count=count) == {}, f"seed {seed}"
 
 
 @pytest.mark.slow
