@@ -16,13 +16,13 @@ _TELLING = [28, 87, 1225]
 """Lives that have found a fault: torn logs of sources that were copied into the new lineage."""
 
 
-@pytest.mark.parametrize("seed", [*range(4), *_TELLING])
+@pytest.mark.parametrize("seed", [0, *_TELLING])
 def test_a_life_with_power_failures_ends_well(seed: int) -> None:
     live_with_power_failures(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 2_000))
+@pytest.mark.parametrize("seed", range(1, 2_000))
 def test_many_lives_with_power_failures_end_well(seed: int) -> None:
     live_with_power_failures(seed)
 

@@ -11,7 +11,7 @@ from rekindle.storage.origin import copied_bytes, find_origin
 from tests.simulation.lives import live
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_life_with_savepoints_ends_well(seed: int, tmp_path: Path) -> None:
     live(seed, saves=str(tmp_path))
     check_sizes(tmp_path)
@@ -26,7 +26,7 @@ def check_sizes(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(15, 500))
+@pytest.mark.parametrize("seed", range(8, 500))
 def test_many_lives_with_savepoints_end_well(seed: int, tmp_path: Path) -> None:
     live(seed, saves=str(tmp_path))
     check_sizes(tmp_path)

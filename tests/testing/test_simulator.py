@@ -43,7 +43,9 @@ def life_of(seed: int) -> Life:
     return _LIVES[seed] if seed in _LIVES else _LIVES.setdefault(seed, live(seed))
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, 250))
+@pytest.mark.parametrize(
+    "first", [pytest.param(first, marks=pytest.mark.slow if first >= 500 else ()) for first in range(0, LIVES, 250)]
+)
 def test_every_promise_holds_in_every_life(first: int) -> None:
     wrong = {seed: lived.wrong for seed in range(first, first + 250) if (lived := life_of(seed)).wrong}
     assert not wrong, "python -m rekindle.testing.simulator --seed N tells the story"
