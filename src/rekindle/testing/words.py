@@ -32,7 +32,7 @@ from rekindle.protocol import events as e
 _JOB_STARTED = (
     "the job starts[ at {now_ms}][, checkpoint {latest_checkpoint} being the newest][ and committed{committed!}]"
     "[, number {next_checkpoint} the next][, a drain having begun{draining!}]"
-    "[, {engine_failures} engines having died][: {tasks}]"
+    "[, {engine_failures} engines having died][, to read what is available now{available_now!}][: {tasks}]"
 )
 
 EVENTS: dict[type[e.Event], tuple[str, ...]] = {
@@ -41,6 +41,7 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.TaskStarted: ("{task} started",),
     e.BatchRecorded: ("{task} recorded batch {batch}[, having read {read}]",),
     e.SourcesEnded: ("{task}'s sources ended",),
+    e.SourcesCaughtUp: ("{task}'s sources caught up",),
     e.TaskSuspended: ("{task} was held[ after batch {batch}]",),
     e.TaskFinished: ("{task} finished[ after batch {batch}][, drained{drained!}][, leaving {notes}]",),
     e.TaskClosed: ("{task} closed",),
