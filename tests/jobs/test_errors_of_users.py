@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from tests.jobs.kit import World, rows
+from tests.jobs.kit import World, rows, until
 
 FAIL_AT_ONCE = {"checkpoint.interval": "0", "restart.attempts": "0", "restart.delay": "100 ms"}
 
@@ -62,16 +64,37 @@ def test_an_error_of_a_user_keeps_its_words_in_a_batch_in_the_flush_and_in_a_sin
     assert "404: the page does not exist" in reasons[3]
 
 
-def test_a_function_that_reads_a_part_of_its_batch_is_told_so_where_state_is_kept(
-    spark: SparkSession, world: World
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_function_that_reads_a_part_of_its_batch_is_told_so_where_state_is_kept_and_nothing_is_lost(
+    spark: SparkSession, world: World, bounded: bool
 ) -> None:
-    world.add_live(rows(0, 30, keys="abcdefghijklmnopqrstuvwxyz"))  # some in each partition
-    job = rk.Job("partly")
-    live = job.source("live", world.stream())
-    counts = job.task(live, uid="counts", output_mode="update")(lambda live: live.groupBy("k").count())
-    job.sink("out", counts, rk.sinks.Foreach(lambda df, batch: df.limit(1).collect()))
+    add = world.add_history if bounded else world.add_live
+    counted: dict[str, int] = {}
 
-    result = job.start(spark, storage=world.storage, config={**FAIL_AT_ONCE, "state.partitions": "3"}).wait()
+    def partly(df: Any, batch: Any) -> None:
+        df.limit(1).collect()
 
-    assert result.error is not None and result.error["code"] == "BATCH_PARTLY_READ", result.error
-    assert "rk.sinks.Foreach" in result.error["next_step"]
+    def whole(df: Any, batch: Any) -> None:
+        counted.update({row["k"]: row["count"] for row in df.collect()})
+
+    def started(function: Any) -> rk.JobHandle:
+        job = rk.Job("partly")
+        data = job.source("data", world.files() if bounded else world.stream())
+        counts = job.task(data, uid="counts", output_mode="update")(lambda data: data.groupBy("k").count())
+        job.sink("out", counts, rk.sinks.Foreach(function))
+        return job.start(spark, storage=world.storage, config={**FAIL_AT_ONCE, "state.partitions": "3"})
+
+    add(rows(0, 30, keys="abcdefghijklmnopqrstuvwxyz"))  # some in each partition
+    failed = started(partly).wait()
+    again = started(whole)
+    if not bounded:
+        until(lambda: counted)
+        add(rows(1, 30, keys="abcdefghijklmnopqrstuvwxyz"))
+        until(lambda: counted == Counter(key for _, key, _ in world.data))
+        again.stop()
+    result = again.wait()
+
+    assert failed.error is not None and failed.error["code"] == "BATCH_PARTLY_READ", failed.error
+    assert "rk.sinks.Foreach" in failed.error["next_step"]
+    assert result.error is None, result.error
+    assert counted == Counter(key for _, key, _ in world.data)

@@ -559,6 +559,7 @@ class World:
             (batch, "check_present", _nothing),
             (batch, "check_unchanged", _nothing),
             (batch, "list_again", _nothing),
+            (batch, "refuse_partly_read", _nothing),
             (rekindle.spark.streaming.blame, "has_static_file", _nothing),
             (rekindle.spark.streaming.parts, "waits_for_the_clock", _nothing),
             (batch, "seen", self._seen),

@@ -6,8 +6,8 @@
 2. A batch that is recorded already is a replay: its outputs are durable. It is evaluated for its state only,
    and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
-   leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late. A
-   failure up to here takes back what was prepared;
+   leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late, and
+   rows that no sink has read, without which the state is not whole. A failure up to here takes back what was prepared;
 4. the batch record is created: from here on its outputs never change. A driver that loses that race adopts what is
    there. Where creating it fails, it may be there all the same: what was prepared stays until the record is known;
 5. then the inputs may continue. Spark writes its own commit when this returns.
@@ -43,6 +43,7 @@ from rekindle.spark.streaming.running_plan import (
     gone_among_files,
     pattern_among_files,
     plan_of,
+    refuse_partly_read,
     running_plan,
 )
 from rekindle.storage import layout
@@ -245,11 +246,13 @@ class BatchProtocol(Batches):
         return self.flush_from is not None and batch >= self.flush_from
 
     def _refuse_losses(self, offsets: Offsets, batch: int) -> None:
-        """Refuse a batch if files have gone or changed, or rows were late; called once it has been read."""
+        """Refuse a batch if files have gone or changed, or rows were late or left out; called once it has been read."""
         for item in self._inputs:
             if item.feed is not None:
                 _check_files(item, item.feed.outstanding)
         self._prelude.refuse_changed_files()
+        if self._frame is not None:
+            refuse_partly_read(self._spark)
         if offsets.batch_watermark_ms > 0 and any(item.finite for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 

@@ -1,4 +1,5 @@
-"""The plan that a query runs as a batch, asked of the query itself: its ends, and files that it would not read once.
+"""The plan that a query runs as a batch, asked of the query itself: its ends, files that it would not read once, and
+whether all of it was evaluated.
 
 What is planned in the storage may be another driver's: S3A and Google's connector look whether a name is free and then
 write, so a driver that was paused in between writes over the plan of its successor
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from rekindle.progress.directory import Offsets
@@ -77,6 +79,24 @@ def gone_among_files(spark: SparkSession) -> str | None:
             if (path := next(gone, None)) is not None:
                 return path
     return None
+
+
+def refuse_partly_read(spark: SparkSession) -> None:
+    """Raise Spark's own error if a part of the state of the batch on this thread was not written.
+
+    Spark looks only after it has committed the batch: then no later batch finds the state that it continues from.
+    Before 4.1 it does not look, and neither does this.
+    """
+    query = running_query(spark)
+    reporter = query.progressReporter()
+    try:
+        looks = reporter.shouldValidateStateStoreCommit()
+    except Py4JError:
+        return
+    if looks.get():
+        batch = query.lastExecution().currentBatchId()
+        reporter.stateStoreCoordinator().validateStateStoreCommitForBatch(query.runId(), batch)
+        looks.set(False)  # Spark has forgotten what it would look at
 
 
 def _streams_of_files(spark: SparkSession) -> Iterator[Any]:
