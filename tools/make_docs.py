@@ -28,7 +28,7 @@ from click.testing import CliRunner
 
 from rekindle import config, errors, sinks
 from rekindle.cli.verbs import rekindle
-from rekindle.errors.conditions import CONDITIONS
+from rekindle.errors.conditions import CONDITIONS, NEXT_STEPS
 from rekindle.graph import queries
 from rekindle.graph.changes import RULES, ChangeRule, Outcome
 from rekindle.history import events
@@ -169,11 +169,17 @@ def read_back_table(_: str) -> str:
 def error_table(kind: str) -> str:
     """Return the table of errors of one class."""
     rows = [
-        (f'<a id="{code.lower()}"></a>`{code}`', _plain(condition.message), _plain(condition.next_step))
+        (f'<a id="{code.lower()}"></a>`{code}`', _plain(condition.message), _next_steps(code, condition.next_step))
         for code, condition in CONDITIONS.items()
         if condition.kind == kind
     ]
     return table(("code", "message", "what to do"), rows)
+
+
+def _next_steps(code: str, usual: str) -> str:
+    """Return the next step of an error, with those that depend on the state of the job."""
+    by_state = [f"{state}: {_plain(step)}." for state, step in NEXT_STEPS.get(code, {}).items()]
+    return " ".join([f"{_plain(usual)}.", *by_state] if by_state else [_plain(usual)])
 
 
 def _plain(template: str) -> str:

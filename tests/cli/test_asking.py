@@ -141,6 +141,30 @@ def test_asking_twice_is_harmless_where_what_was_asked_is_done(
         assert document["error"]["code"] == "JOB_NOT_RUNNING"
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("STOPPED", "Start it: rekindle run"),
+        ("CANCELED", "Start it: rekindle run"),
+        ("LOST", "it resumes: rekindle run"),
+        ("FAILED", "See why: rekindle status"),
+        ("FINISHED", "It is complete"),
+        ("DRAINED", "--allow-drained"),
+    ],
+)
+def test_what_to_do_with_a_job_that_does_not_run_depends_on_how_it_ended(
+    state: str, words: str, command: Command, job: JobStorage
+) -> None:
+    start(job, **GONE)
+    if state != "LOST":
+        end(job, state)
+
+    error = command.json("checkpoint", "bids", code=1)["error"]
+
+    assert (error["code"], error["parameters"]["state"]) == ("JOB_NOT_RUNNING", state)
+    assert words in error["next_step"]
+
+
 def test_a_stop_can_be_asked_not_to_wait_and_a_drain_cannot(command: Command, job: JobStorage, drive: Drive) -> None:
     start(job)
     seen = drive(lambda request: answer(request, "STOPPED", savepoint=request.savepoint))

@@ -22,7 +22,7 @@ import re
 import sys
 from typing import Any, ClassVar
 
-from rekindle.errors.conditions import CONDITIONS
+from rekindle.errors.conditions import CONDITIONS, NEXT_STEPS
 from rekindle.errors.in_python import in_python
 from rekindle.redaction import hide
 
@@ -49,7 +49,8 @@ class RekindleError(Exception):
         parameters = {name: _shown(value) for name, value in parameters.items()}
         self.parameters = parameters
         self.message = condition.message.format(**parameters)
-        self.next_step = condition.next_step.format(**parameters)
+        step = NEXT_STEPS.get(code, {}).get(str(parameters.get("state")), condition.next_step)
+        self.next_step = step.format(**parameters)
         super().__init__(f"[{code}] {self.message}")
         #: Python 3.11 and later show these below the text, wherever the error is raised
         self.__notes__ = self.advice()

@@ -1241,3 +1241,19 @@ CONDITIONS: dict[str, Condition] = {
     ),
 }
 """Code → condition. The only place where a code, its sentence and its next step are written."""
+
+NEXT_STEPS: dict[str, dict[str, str]] = {
+    "JOB_NOT_RUNNING": {
+        "LOST": "Its driver died without recording a result. Start it, and it resumes: rekindle run JOBFILE",
+        "FAILED": "See why: rekindle status {job}. Once that is mended, start it: rekindle run JOBFILE",
+        "FINISHED": (
+            "It is complete: all of its input is read and committed. To run it from a checkpoint again: rekindle run "
+            "JOBFILE --from PATH (see: rekindle checkpoints {job})"
+        ),
+        "DRAINED": (
+            "It is complete: its windows are emitted and committed. To continue it from before its flush: rekindle run "
+            "JOBFILE --allow-drained"
+        ),
+    },
+}
+"""Next steps that depend on the state of the job, where an error has it as its parameter `state`."""
