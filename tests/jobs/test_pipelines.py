@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.spark.streaming import task as task_module
+from rekindle.spark.query import polling
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.job_storage import JobStorage
@@ -27,7 +27,7 @@ NO_INTERVAL = {"checkpoint.interval": "0"}
 @pytest.fixture(autouse=True)
 def nobody_looks_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that reads channels and is not woken sleeps for ever here, and its test fails."""
-    monkeypatch.setattr(task_module, "INBOXES_MS", 3_600_000)
+    monkeypatch.setattr(polling, "INBOXES_MS", 3_600_000)
 
 
 @pytest.fixture
