@@ -37,9 +37,11 @@ from tests.protocol.kit import (
     written,
 )  # fmt: skip
 
+C, D = SubtaskId("c", 0), SubtaskId("d", 0)
 
-def caught_up(task: SubtaskId = A) -> e.Event:
-    return e.SourcesCaughtUp(task=task)
+
+def caught_up(task: SubtaskId = A, batch: int = -1, **read: int) -> e.Event:
+    return e.CaughtUp(task=task, batch=batch, read={SubtaskId(uid, 0): batches for uid, batches in read.items()})
 
 
 def of_what_is_there(job: JobMachine) -> JobMachine:
@@ -70,9 +72,8 @@ def test_it_waits_for_each_source() -> None:
 def test_a_source_that_ends_need_not_catch_up() -> None:
     job = available(A, B)
     assert job.handle(caught_up(A)) == ()
-    said = job.handle(sources_ended(B))
-    assert c.FinishTask(task=B, drain=False) in said, "its end is one of its own"
-    assert c.SuspendTask(task=A) in said
+    assert job.handle(sources_ended(B)) == (c.FinishTask(task=B, drain=False),)
+    assert c.SuspendTask(task=A) in job.handle(finished(B))
 
 
 def test_it_does_not_wait_for_the_source_of_a_task_that_has_finished() -> None:
@@ -94,17 +95,49 @@ def test_any_other_run_goes_on() -> None:
     assert running().handle(caught_up()) == ()
 
 
-@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
-def test_what_the_sources_have_read_is_read_by_all_tasks(mode: str) -> None:
-    """Whoever looks at the tables after such a run expects there what was there before it."""
-    graph = graph_of(A, B, reads={"b": "a"})
+def chain(mode: str = "aligned") -> JobMachine:
+    """`a`, whose source is endless, is read by `b`, and that by `c`."""
+    graph = graph_of(A, B, C, reads={"b": "a", "c": "b"})
     config = Config(checkpoint_interval_ms=0, checkpoint_mode=mode, checkpoint_aligned_timeout_ms=1_000)
-    job = of_what_is_there(JobMachine(graph, config))
-    tell(job, recorded(0))
-    assert job.handle(caught_up()) == (c.SuspendTask(task=A),)
-    assert job.handle(e.TaskSuspended(task=A, batch=0)) == ()
+    return of_what_is_there(JobMachine(graph, config))
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_what_was_there_goes_through_all_tasks(mode: str) -> None:
+    """Whoever looks at the tables after such a run expects there what was there before it."""
+    job = chain(mode)
+    tell(job, recorded(0), caught_up(A, 0), recorded(0, B, a=1), caught_up(B, 0, a=1))
+    assert tell(job, recorded(0, C, b=1)) == ()
     assert tick(job, 3_600_000) == (), "however long that takes"
-    assert job.handle(recorded(0, B, a=1)) == (c.SuspendTask(task=B),)
+    assert job.handle(caught_up(C, 0, b=1)) == (c.SuspendTask(task=A),)
+    assert tell(job, e.TaskSuspended(task=A, batch=0)) == (c.SuspendTask(task=B),)
+    assert tick(job, 3_600_000) == ()
+    assert tell(job, e.TaskSuspended(task=B, batch=0)) == (c.SuspendTask(task=C),)
+
+
+def test_a_window_that_a_task_closes_late_is_read_by_those_that_had_caught_up() -> None:
+    job = chain()
+    tell(job, recorded(0), recorded(0, B, a=1), caught_up(B, 0, a=1), recorded(0, C, b=1), caught_up(C, 0, b=1))
+    assert c.SuspendTask(task=A) not in tell(job, recorded(1), caught_up(A, 1)), "its last batch had no data"
+    assert c.SuspendTask(task=A) not in tell(job, recorded(1, B, a=2), caught_up(B, 1, a=2))
+    assert c.SuspendTask(task=A) in tell(job, recorded(1, C, b=2), caught_up(C, 1, b=2))
+
+
+def test_what_comes_after_that_holds_no_one_up() -> None:
+    """Timers, and streams that cannot be bound, make batches without end."""
+    job = chain()
+    tell(job, recorded(0), caught_up(A, 0), recorded(0, B, a=1), recorded(1), recorded(0, C))
+    assert c.SuspendTask(task=A) not in tell(job, caught_up(B, 0, a=1))
+    assert c.SuspendTask(task=A) in tell(job, recorded(1, C, b=1), recorded(2), caught_up(C, 1, b=1))
+
+
+def test_all_of_a_task_that_has_finished_is_read() -> None:
+    graph = graph_of(A, B, D, reads={"b": "a"})
+    job = of_what_is_there(JobMachine(graph, Config(checkpoint_interval_ms=0)))
+    tell(job, recorded(0), caught_up(D), caught_up(B, -1, a=0), sources_ended(A), e.TaskFinished(task=A, batch=0))
+    assert job.state is JobState.RUNNING
+    assert c.FinishTask(task=B, drain=False) in tell(job, recorded(0, B, a=1))
+    assert c.SuspendTask(task=D) in tell(job, e.TaskFinished(task=B, batch=1))
 
 
 def test_a_task_that_fails_has_to_catch_up_again() -> None:

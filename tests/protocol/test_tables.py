@@ -24,7 +24,7 @@ EVENTS: dict[type[e.Event], e.Event] = {
     **FACTS,
     e.BatchRecorded: e.BatchRecorded(task=A, batch=1),
     e.SourcesEnded: e.SourcesEnded(task=A),
-    e.SourcesCaughtUp: e.SourcesCaughtUp(task=A),
+    e.CaughtUp: e.CaughtUp(task=A, batch=0),
     e.JobStarted: e.JobStarted(now_ms=0),
     e.Ticked: e.Ticked(now_ms=1),
     e.SnapshotTaken: e.SnapshotTaken(task=A, checkpoint=99),

@@ -437,14 +437,6 @@ class StreamingQuery:
         if self._died_of is not None:
             raise OSError(str(self._died_of))
 
-    def processAllAvailable(self) -> None:  # noqa: N802
-        """See Spark."""
-        self._looked = False
-        while self.isActive and not self._looked:
-            self.engine.scheduler.pause(10, lambda: self._looked or not self.isActive)
-        if self._died_of is not None:
-            raise OSError(str(self._died_of))
-
     def bind(self, number: int) -> None:
         """Bind a live source to what is there."""
         self._sources[number].bind()
@@ -460,7 +452,13 @@ class StreamingQuery:
         looked = {"noNewData_$eq": self._set_looked, "noNewData": lambda: self._looked}
         execution = SimpleNamespace(watermarkTracker=lambda: found, **looked)
         only_text = SimpleNamespace(get=lambda: None)
-        return SimpleNamespace(streamingQuery=lambda: execution, exception=lambda: only_text)
+        return SimpleNamespace(
+            streamingQuery=lambda: execution, exception=lambda: only_text, awaitTermination=self._await_termination
+        )
+
+    def _await_termination(self, at_most_ms: int) -> bool:
+        self.engine.scheduler.pause(at_most_ms / 1000, lambda: not self.isActive)
+        return not self.isActive
 
     def _set_watermark(self, watermark_ms: int) -> None:
         self._next_ms = watermark_ms

@@ -1,75 +1,148 @@
-"""The sources of a subtask have caught up: each kind by its own sign, and none before."""
+"""A subtask has caught up: each source by its own sign, then what follows from the last rows, and none before."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+from rekindle.ids import SubtaskId
 from rekindle.spark.inputs.catching_up import CatchingUp
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.progress import Progress
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
+
+PRODUCER = SubtaskId("p", 0)
 
 
 class Caught:
-    """A subtask with two streams, `a` and `b`; it notes what is bound, and how often it has caught up."""
+    """A subtask with two streams, `a` and `b`; it notes what is bound, and when it has caught up."""
 
-    def __init__(self, *, unbound: Collection[int] = (), is_wanted: bool = True) -> None:
+    def __init__(self, *, unbound: Collection[int] = (), is_wanted: bool = True, streams: str = "ab") -> None:
         frame: Any = None
         self.bound: list[Collection[int]] = []
-        self.times = 0
-        self._unbound = unbound
+        self.told: list[Progress] = []
+        self.nudges = 0
+        self.read = 0
+        self.waits = False
+        #: looks that are under way
+        self.looks: list[Callable[[int], None]] = []
+        self._unbound, self._streams, self._batch = unbound, streams, -1
         inputs = [
             Input(uid=uid, frame=frame, position=InputPosition(), spark_sources=(number,))
-            for number, uid in enumerate("ab")
+            for number, uid in enumerate(streams)
         ]
-        self.of = CatchingUp(inputs, is_wanted=is_wanted, bind=self._bind, caught_up=self._note)
+        producer: Any = None
+        channel = Input(uid="p", frame=frame, position=InputPosition(), producers={0: producer})
+        self.of = CatchingUp([*inputs, channel], is_wanted=is_wanted, bind=self._bind, caught_up=self.told.append)
+        self.of.at_rest = lambda: None if self.waits else Progress(self._batch, {PRODUCER: self.read})
+        self.of.nudge = self._nudge
+
+    def _nudge(self) -> None:
+        self.nudges += 1
 
     def _bind(self, numbers: Collection[int]) -> Collection[int]:
         self.bound.append(numbers)
         return self._unbound
 
-    def _note(self) -> None:
-        self.times += 1
+    def begun(self) -> None:
+        """Let its query run."""
+        self.of.begun(self.looks.append)
 
-    def batch(self, number: int, *offsets: int) -> int:
-        """Run a batch that reads the streams to these offsets; return how often it has caught up."""
+    def batch(self, *offsets: int, watermark_ms: int = 0) -> list[Progress]:
+        """Run a batch that reads the streams to these offsets; return the words that it has caught up."""
         self.of.batch()
-        inputs = {uid: InputPosition(offset=offset) for uid, offset in zip("ab", offsets, strict=True)}
-        self.of.recorded(BatchRecord(batch=number, offsets_hash="", run=1, inputs=inputs))
-        return self.times
+        self._batch += 1
+        inputs = {uid: InputPosition(offset=offset) for uid, offset in zip(self._streams, offsets, strict=True)}
+        self.of.recorded(
+            BatchRecord(batch=self._batch, offsets_hash="", run=1, inputs=inputs, watermark_ms=watermark_ms)
+        )
+        return self.told
+
+    def finds_nothing(self, watermark_ms: int = 0) -> list[Progress]:
+        """End the oldest look; return the words that it has caught up."""
+        self.looks.pop(0)(watermark_ms)
+        return self.told
 
 
-def test_a_stream_has_caught_up_when_a_later_batch_has_nothing_of_it() -> None:
+def test_all_of_a_stream_is_read_when_a_later_batch_has_nothing_of_it() -> None:
     caught = Caught()
-    assert caught.batch(0, 1, 1) == 0
-    assert caught.batch(1, 2, 1) == 0, "of the first there was more"
-    assert caught.batch(2, 2, 1) == 1
+    caught.begun()
+    caught.batch(1, 1)
+    caught.batch(2, 1)  # of the first there was more
+    assert caught.batch(2, 1) == [], "a batch without data may follow"
+    assert caught.batch(2, 1) == [Progress(3, {PRODUCER: 0})]
     assert caught.bound == [[0, 1]], "once"
 
 
-def test_one_that_cannot_be_bound_has_caught_up_after_a_batch_that_was_planned_since() -> None:
+def test_one_that_cannot_be_bound_is_read_after_a_batch_that_was_planned_since() -> None:
     caught = Caught(unbound={0, 1})
-    assert caught.batch(0, 1, 1) == 0, "it may have been planned by an earlier run"
-    assert caught.batch(1, 2, 2) == 1
+    caught.batch(1, 1)  # it may have been planned by an earlier run
+    assert caught.batch(2, 2) == []
+    assert caught.batch(3, 3) == [Progress(2, {PRODUCER: 0})]
 
 
-def test_all_have_caught_up_when_a_look_finds_nothing() -> None:
+def test_it_has_caught_up_when_a_look_after_all_was_read_finds_nothing() -> None:
     caught = Caught()
-    assert caught.of.listener is not None
-    caught.of.listener()
-    assert caught.times == 1
+    caught.begun()
+    assert caught.finds_nothing() == [], "it may have begun before all was read"
+    assert caught.finds_nothing() == [Progress(-1, {PRODUCER: 0})]
+    assert caught.looks == []
+
+
+def test_what_is_on_its_way_is_waited_for() -> None:
+    caught = Caught()
+    caught.begun()
+    caught.waits = True
+    assert caught.finds_nothing() == [] and caught.looks == []
+    caught.waits = False
+    assert caught.batch(1, 1) == [], "it has read what was on its way"
+    assert caught.finds_nothing() == [Progress(0, {PRODUCER: 0})]
+
+
+def test_it_catches_up_again_once_more_of_a_channel_is_read() -> None:
+    caught = Caught(streams="")
+    caught.begun()
+    caught.finds_nothing()
+    caught.finds_nothing()
+    caught.read = 1
+    caught.of.moved()
+    assert len(caught.told) == 1
+    assert caught.finds_nothing()[1:] == [Progress(-1, {PRODUCER: 1})]
+
+
+def test_a_look_that_began_before_more_was_read_counts_for_nothing() -> None:
+    caught = Caught(streams="")
+    caught.begun()
+    caught.finds_nothing()
+    caught.read = 1
+    caught.of.moved()
+    assert len(caught.looks) == 1, "one at a time"
+    assert caught.finds_nothing() == []
+    assert caught.finds_nothing() == [Progress(-1, {PRODUCER: 1})]
+
+
+def test_it_is_nudged_where_its_last_record_does_not_say_how_late_it_is() -> None:
+    caught = Caught(streams="")
+    caught.begun()
+    caught.batch(watermark_ms=5)
+    caught.finds_nothing(watermark_ms=9)
+    assert caught.nudges == 1
+    caught.batch(watermark_ms=9)
+    assert caught.finds_nothing(watermark_ms=9) == [Progress(1, {PRODUCER: 0})]
+    assert caught.nudges == 1
 
 
 def test_a_query_that_is_started_again_asks_them_again() -> None:
     caught = Caught()
-    caught.batch(0, 1, 1)
+    caught.begun()
+    caught.batch(1, 1)
     caught.of.begin()
-    assert caught.batch(1, 1, 1) == 0
+    assert caught.batch(1, 1) == [] and caught.finds_nothing() == [], "the look was of the query before"
     assert caught.bound == [[0, 1], [0, 1]]
 
 
 def test_in_any_other_run_nothing_is_bound_and_no_one_hears_of_it() -> None:
     caught = Caught(is_wanted=False)
-    caught.batch(0, 1, 1)
-    assert caught.batch(1, 1, 1) == 0
-    assert caught.bound == [] and caught.of.listener is None
+    caught.begun()
+    assert [caught.batch(1, 1) for _ in range(4)] == [[]] * 4
+    assert caught.bound == [] and caught.looks == []

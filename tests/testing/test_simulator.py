@@ -18,7 +18,6 @@ from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.ending import Stop
 from rekindle.protocol.job import JobMachine
-from rekindle.protocol.states import JobState
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_facts import DriverDied
@@ -150,10 +149,11 @@ class CallsASuspendedTaskFinished(Broken):
     """What a stop only held is written down as finished."""
 
     def bug(self, event: e.Event, said: _Commands) -> _Commands:
-        everyone = tuple(self.tasks.states)
+        first, *others = self.tasks.states
+        held = tuple(one for one in others if one.task != first.task)
         return tuple(
-            replace(one, finished=everyone[:-1])
-            if isinstance(one, c.WriteManifest) and one.kind.value == "stop" and len(everyone) > 1
+            replace(one, finished=held)
+            if isinstance(one, c.WriteManifest) and one.kind.value == "stop" and held
             else one
             for one in said
         )
@@ -311,31 +311,13 @@ class LetsASavepointOvertake(Broken):
         return super().handle(told)
 
 
-class StopsOnceAnySourceHasCaughtUp(Broken):
+class StopsOnceAnyTaskHasCaughtUp(Broken):
     """It does not wait for the others."""
 
     def handle(self, event: e.Event) -> _Commands:
-        said = super().handle(event)
-        if isinstance(event, e.SourcesCaughtUp) and self.state is JobState.RUNNING:
-            for state in self.tasks.states.values():
-                state.caught_up = True
-            said += super().handle(e.Ticked(now_ms=self.now_ms))
-        return said
-
-
-class HoldsTasksThatHaveNotReadWhatIsThere(Broken):
-    """Its stop by itself is unaligned."""
-
-    def __init__(self, graph: JobGraph, config: Config) -> None:
-        super().__init__(graph, config)
-        begin = self.stopping.begin_by_itself
-
-        def unaligned() -> Stop:
-            stop = begin()
-            stop.overtake()
-            return stop
-
-        self.stopping.begin_by_itself = unaligned  # type: ignore[method-assign]
+        if isinstance(event, e.CaughtUp):
+            self.tasks.have_caught_up = lambda: True  # type: ignore[method-assign]
+        return super().handle(event)
 
 
 FOUND_BY: dict[type[JobMachine], str] = {
@@ -345,7 +327,7 @@ FOUND_BY: dict[type[JobMachine], str] = {
     AnswersBeforeTheResult: "results_come_before_answers",
     StartsTheFinishedAgain: "the_finished_stay_finished",
     RestartsWhatACheckpointCallsFinished: "the_finished_stay_finished",
-    CallsASuspendedTaskFinished: "nothing_is_lost",
+    CallsASuspendedTaskFinished: "checkpoints_name_every_task",
     ForgetsAnAnswer: "every_request_is_answered_once",
     AnswersTwice: "every_request_is_answered_once",
     InventsASavepoint: "answers_are_true",
@@ -364,8 +346,7 @@ FOUND_BY: dict[type[JobMachine], str] = {
     ForgetsThatAStopWasGivenUp: "no_event_is_illegal",
     HoldsBackForEver: "the_job_ends",
     LosesACheckpoint: "every_checkpoint_settles",
-    StopsOnceAnySourceHasCaughtUp: "a_stop_has_its_reason",
-    HoldsTasksThatHaveNotReadWhatIsThere: "a_stop_has_its_reason",
+    StopsOnceAnyTaskHasCaughtUp: "a_stop_has_its_reason",
     LetsASavepointOvertake: "aligned_checkpoints_have_nothing_in_flight",
 }
 

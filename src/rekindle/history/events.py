@@ -27,7 +27,7 @@ KINDS: Mapping[str, str] = {
     "run_started": "a driver has begun its run",
     "task_failed": "a subtask has failed, with its error and where it was raised",
     "task_restarted": "a subtask that had failed runs again",
-    "caught_up": "a subtask has read what was there when the run began; the run stops once all have",
+    "caught_up": "a subtask is done with what was there when the run began; the run stops once all are",
     "task_finished": "a subtask has read everything and flushed its state",
     "restarted": "all tasks are started again, because too many checkpoints have failed, or because Spark died",
     "checkpoint_completed": "a checkpoint that was not periodic is complete",

@@ -54,7 +54,7 @@ class Recorder:
                 self.events.started()
             case e.TaskStarted():
                 self.events.tasks.started(event.task)
-            case e.SourcesCaughtUp():
+            case e.CaughtUp():
                 self.events.tasks.caught_up(event.task)
             case e.TaskFinished():
                 self.events.tasks.finished(event.task, event.notes)

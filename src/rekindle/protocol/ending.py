@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rekindle.protocol.events import CaughtUp
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JobState, TaskStatus
 
@@ -31,8 +32,8 @@ class TaskState:
     has_sinks: bool = False
     #: True once everything of its sources is in a batch record
     sources_ended: bool = False
-    #: True once its sources have caught up with what was there when it was started
-    caught_up: bool = False
+    #: the last word of its query that it has caught up; None: there is none
+    caught_up: CaughtUp | None = None
     #: its failures in a row; a completed checkpoint with new batches is progress
     restarts: Restarts
     #: a checkpoint is progress if it covers a later batch: this one was covered before, or recorded before a failure
@@ -46,9 +47,10 @@ class TaskState:
     #: True once a checkpoint from `final_from` on is complete
     covered: bool = False
 
-    def catch_up(self) -> None:
-        """Note that its sources have caught up; the word of a query that has failed meanwhile counts for nothing."""
-        self.caught_up = self.status in (TaskStatus.STARTING, TaskStatus.RUNNING)
+    def catch_up(self, word: CaughtUp) -> None:
+        """Note that it has caught up; the word of a query that has failed meanwhile counts for nothing."""
+        if self.status in (TaskStatus.STARTING, TaskStatus.RUNNING):
+            self.caught_up = word
 
     def end(self, how: Ended) -> None:
         """Note how the subtask has ended its data; it waits for no restart any more."""

@@ -96,11 +96,18 @@ class SourcesEnded(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourcesCaughtUp(TaskEvent):
-    """All that the sources chained into the task had when it was started is in a batch record, or on its way there.
+class CaughtUp(TaskEvent):
+    """The task has nothing left to do with what was there for it: its query waits for more.
 
-    Some of them have no end. Reported only in a run of what is available now.
+    All that its sources had when it was started, and all that it was allowed to read of its channels, is in batch
+    records, and so is what follows from that: the rows of windows that are over. Reported only in a run of what is
+    available now; again, each time that it has read more of its channels since.
     """
+
+    #: the last batch by then
+    batch: int
+    #: producer → number of its batches that had been read by then
+    read: Mapping[SubtaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +275,7 @@ ALL: tuple[type[Event], ...] = (
     TaskStarted,
     BatchRecorded,
     SourcesEnded,
-    SourcesCaughtUp,
+    CaughtUp,
     TaskSuspended,
     TaskFinished,
     TaskClosed,

@@ -70,8 +70,8 @@ def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
     return ()
 
 
-def _sources_caught_up(job: JobParts, event: e.SourcesCaughtUp) -> _Commands:
-    job.tasks.states[event.task].catch_up()
+def _caught_up(job: JobParts, event: e.CaughtUp) -> _Commands:
+    job.tasks.states[event.task].catch_up(event)
     return ()
 
 
@@ -245,7 +245,7 @@ HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {
     e.TaskStarted: _task_started,
     e.BatchRecorded: _batch_recorded,
     e.SourcesEnded: _sources_ended,
-    e.SourcesCaughtUp: _sources_caught_up,
+    e.CaughtUp: _caught_up,
     e.TaskSuspended: _task_suspended,
     e.TaskFinished: _task_finished,
     e.TaskClosed: _task_closed,

@@ -20,8 +20,8 @@ A drain, whose flush cannot be taken back, is carried through. A stop that asks 
 of that savepoint, no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its
 result first and asks no task.
 
-A run of what is available now stops like that, without being asked, as soon as each source has ended or has caught up
-with what was there. All tasks read what those have read: it waits for them however long that takes.
+A run of what is available now stops like that, without being asked, as soon as each task has ended or has caught up:
+all that was there is read, through all tasks, and nothing more follows from it. It waits for that however long that is.
 
 A batch run is a job like any other whose tasks have one batch each, all of their input. It has one checkpoint, the
 final one, that commits everything; there is no place before it where it could be stopped (FLIP-45: a stop ends with a

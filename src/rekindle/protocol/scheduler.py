@@ -46,8 +46,8 @@ class Scheduler:
         """Order an open task to run, or to end if its inputs have ended or a stop requires it."""
         state = self._tasks.states[task]
         self._restarting.discard(task)
-        state.restart_ms = state.ended = state.final_from = None
-        state.covered = state.caught_up = False
+        state.restart_ms = state.ended = state.final_from = state.caught_up = None
+        state.covered = False
         how = self._ending_of(task, stop)
         if how is not None:
             return self._end(task, how)

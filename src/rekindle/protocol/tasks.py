@@ -55,7 +55,7 @@ class Tasks:
         """Move a task that has failed to its status; return its state. What it had recorded is no progress any more."""
         state = self.step(event)
         state.progress_after = max(state.progress_after, self._barriers.batches[event.task])
-        state.caught_up = False
+        state.caught_up = None
         return state
 
     def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
@@ -76,10 +76,25 @@ class Tasks:
         self.states[task].sources_ended = True
 
     def have_caught_up(self) -> bool:
-        """Return True if no source has more of what was there, and some have no end."""
+        """Return True if no task has anything left to do with what was there, and some sources have no end.
+
+        The word of a task counts once its producers have caught up and it had read all that they had written by then.
+        """
         states = self.states.values()
-        waiting = [one for one in states if one.has_sources and not one.sources_ended and one.ended is None]
-        return bool(waiting) and all(one.caught_up for one in waiting)
+        has_endless = any(one.has_sources and not one.sources_ended and one.ended is None for one in states)
+        return has_endless and all(map(self._has_caught_up, self.states))
+
+    def _has_caught_up(self, task: SubtaskId) -> bool:
+        state = self.states[task]
+        if state.ended is not None:
+            return True
+        at, producers = state.caught_up, (channel.producer for channel in self._barriers.inputs(task))
+        return at is not None and all(at.read.get(one, 0) > self._last_to_read(one) for one in producers)
+
+    def _last_to_read(self, producer: SubtaskId) -> int:
+        """Return the batch of a task that its consumers have to read: its last, or that with which it caught up."""
+        at = self.states[producer].caught_up
+        return self._barriers.batches[producer] if at is None else at.batch
 
     # -- starting -----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from rekindle.testing.simulated_facts import (
 )
 from rekindle.testing.simulated_files import Row
 from rekindle.testing.simulated_world import World
+from rekindle.testing.stop_invariants import a_stop_has_its_reason
 
 Checker = Callable[[World], Iterator[str]]
 
@@ -147,25 +148,6 @@ def good_ends_have_committed_everything(world: World) -> Iterator[str]:
             yield f"run {run} is {thing.state} with {len(thing.uncommitted)} batches not committed"
 
 
-def a_stop_has_its_reason(world: World) -> Iterator[str]:
-    """Check that a run that was not asked to stop does so only once its sources have caught up, with nothing unread."""
-    endless = {task for task, files in world.tasks.items() if None in files.sources.values()}
-    for number, result in world.results.items():
-        heard = [thing for run, thing in world.history if run == number]
-        asked = any(isinstance(thing, e.StopRequested) for thing in heard)
-        if result.state != "STOPPED" or asked:
-            continue
-        if not any(isinstance(thing, e.JobStarted) and thing.available_now for thing in heard):
-            yield f"run {number} has stopped by itself"
-        late = endless - {thing.task for thing in heard if isinstance(thing, e.SourcesCaughtUp | e.TaskFinished)}
-        if late:
-            yield f"run {number} has stopped before {', '.join(sorted(map(str, late)))} had caught up"
-        last = [one for one in heard if isinstance(one, c.TakeSnapshot) and one.checkpoint == result.checkpoint]
-        engine_died = any(isinstance(thing, e.EngineDied) for thing in heard)
-        if not engine_died and any(snapshot.in_flight for snapshot in last):
-            yield f"run {number} has stopped before its tasks had read everything"
-
-
 def every_request_is_answered_once(world: World) -> Iterator[str]:
     """Check that a request is answered once; at most once if the driver died or was fenced first."""
     heard = {(run, thing.request) for run, thing in world.history if isinstance(thing, _REQUESTS)}
@@ -199,11 +181,18 @@ def answers_are_true(world: World) -> Iterator[str]:
             yield f"run {run} answered {thing.request} without the savepoint it asked for"
 
 
+def checkpoints_name_every_task(world: World) -> Iterator[str]:
+    """Check that a checkpoint has a snapshot of each task, or its end."""
+    for number, manifest in world.checkpoints.manifests.items():
+        for task in sorted(world.tasks.keys() - manifest.snapshots.keys()):
+            yield f"checkpoint {number} has nothing of {task}"
+
+
 def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
     """Check that what a producer had written and its consumer had not read, and no more, is in flight (FLIP-76)."""
     for number, manifest in world.checkpoints.manifests.items():
         for task, snapshot in manifest.snapshots.items():
-            for producer in world.tasks[task].producers:
+            for producer in (one for one in world.tasks[task].producers if one in manifest.snapshots):
                 written = manifest.snapshots[producer].batch + 1
                 read = snapshot.read.get(producer, 0)
                 flying = snapshot.in_flight.get(producer, (read, read))
@@ -213,11 +202,14 @@ def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
 
 
 def aligned_checkpoints_have_nothing_in_flight(world: World) -> Iterator[str]:
-    """Check that a savepoint that was not asked to be unaligned waits until all is read."""
+    """Check that a savepoint that was not asked to be unaligned, by a later stop neither, waits until all is read."""
+    hurried = {run for run, thing in world.history if isinstance(thing, e.StopRequested) and thing.unaligned}
     aligned = {
         (run, thing.checkpoint)
         for run, thing in world.history
-        if isinstance(thing, c.SealSavepoint) and thing.directory != "/unaligned"
+        if isinstance(thing, c.SealSavepoint)
+        and thing.directory != "/unaligned"
+        and not (thing.directory == "/stop" and run in hurried)
     }
     for run, thing in world.history:
         if isinstance(thing, c.TakeSnapshot) and (run, thing.checkpoint) in aligned and thing.in_flight:
@@ -267,6 +259,7 @@ CHECKERS: tuple[Checker, ...] = (
     every_request_is_answered_once,
     answers_are_true,
     the_newest_checkpoint_is_kept,
+    checkpoints_name_every_task,
     checkpoints_are_consistent_cuts,
     aligned_checkpoints_have_nothing_in_flight,
     every_checkpoint_settles,

@@ -10,28 +10,38 @@ from rekindle.testing.simulated_world import World
 
 
 def next_batch(
-    world: World, task: SubtaskId, after: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
+    world: World,
+    task: SubtaskId,
+    after: int,
+    rows_each: int,
+    readable: Mapping[SubtaskId, int],
+    until: Mapping[str, int | None],
 ) -> SimulatedRecord | None:
     """Return a batch of up to `rows_each` new rows of each source and that many batches of each channel, as far as it
-    is readable; None where there is nothing to read."""
+    is readable; None where there is nothing to read.
+
+    Args:
+        until: source → rows that it has; None: it never ends. One that is left out is not read.
+    """
     files = world.tasks[task]
     before = files.at(after)
     positions, read = dict(before.positions), dict(before.read)
     new: list[Row] = []
-    for uid, size in files.sources.items() if sources else ():
-        until = positions[uid] + rows_each if size is None else min(positions[uid] + rows_each, size)
-        new += [(uid, position, (task.task,)) for position in range(positions[uid], until)]
-        positions[uid] = until
+    for uid, size in until.items():
+        first = positions[uid]
+        place = first + rows_each if size is None else max(min(first + rows_each, size), first)
+        new += [(uid, position, (task.task,)) for position in range(first, place)]
+        positions[uid] = place
     for producer in files.producers:
-        until = min(read[producer] + rows_each, readable.get(producer, 0))
+        place = min(read[producer] + rows_each, readable.get(producer, 0))
         consumers = world.consumers[producer][task.task]
-        for record in world.tasks[producer].records[read[producer] : until]:
+        for record in world.tasks[producer].records[read[producer] : place]:
             new += [
                 (uid, position, (*via, task.task))
                 for uid, position, via in record.rows
                 if consumers[position % len(consumers)] == task
             ]
-        read[producer] = max(until, read[producer])
+        read[producer] = max(place, read[producer])
     if positions == before.positions and read == before.read:
         return None
     rows = (*before.held, *new)

@@ -23,10 +23,16 @@ class SimulatedRecord:
     #: producer → how many of its batches were read
     read: Mapping[SubtaskId, int]
     held: tuple[Row, ...]
+    #: True if it read nothing: what followed from the batch before it, of which windows were over
+    is_still: bool = False
 
     def flushed(self) -> SimulatedRecord:
         """Return the batch after it that reads nothing and puts out all that is held back."""
         return SimulatedRecord(self.held, self.positions, self.read, ())
+
+    def stilled(self) -> SimulatedRecord:
+        """Return the batch after it that reads nothing and puts out what is over of all that is held back."""
+        return SimulatedRecord(self.held[:1], self.positions, self.read, self.held[1:], is_still=True)
 
 
 @dataclass(frozen=True, slots=True)

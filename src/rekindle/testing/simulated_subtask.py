@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rekindle.ids import SubtaskId
@@ -19,8 +20,10 @@ class SimulatedQuery:
     live: bool = False
     #: the batch that is being run
     batch: Steps | None = None
-    #: True once the end of the inputs was reported, or that they have caught up
+    #: True once the end of the inputs was reported
     reported: bool = False
+    #: the places in channels when it last reported that it has caught up; None: it has not
+    caught_up: Mapping[SubtaskId, int] | None = None
     #: in a run of what is available now: source → how much of it that is; None: it has not looked yet
     until: dict[str, int] | None = None
 
@@ -52,23 +55,25 @@ class SimulatedSubtask:
             if ended and (not query.reported or self.run.faults.strike(0.02)):
                 query.reported = True
                 self.run.post(self.id, e.SourcesEnded(task=self.id))
-            elif files.sources and not ended and self._has_caught_up(self.run.available):
-                query.reported = True
-                self.run.post(self.id, e.SourcesCaughtUp(task=self.id))
+            if self.run.available is not None and self._has_caught_up(self.run.available):
+                query.caught_up = files.at(self.last).read
+                self.run.post(self.id, e.CaughtUp(task=self.id, batch=self.last, read=query.caught_up))
             query.batch = self._batch()
         if next(query.batch, self) is self:
             query.batch = None
 
-    def _has_caught_up(self, available: random.Random | None) -> bool:
-        """Return whether to report that all is read that was there when the query first looked."""
-        if available is None:
-            return False
-        positions, query = self.files.at(self.last).positions, self.query
+    def _has_caught_up(self, available: random.Random) -> bool:
+        """Return whether to report that nothing is left of what was there when the query first looked."""
+        files, query, record = self.files, self.query, self.files.at(self.last)
+        if not files.producers and None not in files.sources.values():
+            return False  # its end is near
         if query.until is None:
-            there = {uid: positions[uid] + available.choice((0, 3, 8)) for uid in self.files.sources}
-            query.until = {uid: there[uid] if size is None else size for uid, size in self.files.sources.items()}
-        has = all(positions[uid] >= place for uid, place in query.until.items())
-        return has and (not query.reported or available.random() < 0.02)
+            there = {uid: record.positions[uid] + available.choice((0, 3, 8)) for uid in files.sources}
+            query.until = {uid: there[uid] if size is None else size for uid, size in files.sources.items()}
+        has_read = all(record.positions[uid] >= place for uid, place in query.until.items())
+        has_read = has_read and all(record.read[producer] >= place for producer, place in self.allowed.items())
+        is_over = has_read and (record.is_still or self.last < 0)
+        return is_over and (query.caught_up != record.read or available.random() < 0.02)
 
     def _batch(self) -> Steps:
         files, rows_each = self.files, self.run.faults.chance.randint(1, 4)
@@ -77,7 +82,11 @@ class SimulatedSubtask:
             self.last = files.committed
             self.tell()
         if files.committed == self.last:
-            record = next_batch(self.run.world, self.id, self.last, rows_each, self.allowed, not self.stopped)
+            until = {} if self.stopped else self.query.until or files.sources
+            record = next_batch(self.run.world, self.id, self.last, rows_each, self.allowed, until)
+            before = files.at(self.last)
+            if record is None and self.run.available is not None and self.last >= 0 and not before.is_still:
+                record = before.stilled()
             if record is None:
                 return
             yield

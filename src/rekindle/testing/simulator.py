@@ -226,7 +226,11 @@ class Simulation:
         elif self.faults.strike(0.03):
             self.driver.run.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
         else:
-            self._ask(self.chance.choice(_REQUESTS))
+            self._ask(self.chance.choice(_CHECKPOINTS if self._is_let_be() else _REQUESTS))
+
+    def _is_let_be(self) -> bool:
+        """Return whether no one asks for an end now: most runs that stop by themselves would never come to that."""
+        return self.driver.run.available is not None and self._available.random() < _LET_BE
 
     def _ask(self, event: Callable[[str], e.Event]) -> None:
         self._requests += 1
@@ -235,15 +239,23 @@ class Simulation:
     def _drain(self) -> None:
         """Ask for a drain, once a run, if a source has no end."""
         endless = any(size is None for files in self.world.tasks.values() for size in files.sources.values())
-        if endless and self._drain_asked_of_run != self.world.run and self.driver.job.state is JobState.RUNNING:
+        may_ask = self._drain_asked_of_run != self.world.run and self.driver.job.state is JobState.RUNNING
+        if endless and may_ask and not self._is_let_be():
             self._drain_asked_of_run = self.world.run
             self._ask(lambda request: e.StopRequested(request=request, drain=True))
 
 
-_REQUESTS: tuple[Callable[[str], e.Event], ...] = (
+_LET_BE = 0.97
+"""The part of the requests for an end that are not made in a run that stops by itself."""
+
+_CHECKPOINTS: tuple[Callable[[str], e.Event], ...] = (
     *(lambda request: e.CheckpointRequested(request=request),) * 3,
     *(lambda request: e.CheckpointRequested(request=request, directory="/save"),) * 2,
     lambda request: e.CheckpointRequested(request=request, directory="/unaligned", unaligned=True),
+)
+
+_REQUESTS: tuple[Callable[[str], e.Event], ...] = (
+    *_CHECKPOINTS,
     *(lambda request: e.StopRequested(request=request),) * 3,
     *(lambda request: e.StopRequested(request=request, directory="/stop"),) * 5,
     lambda request: e.StopRequested(request=request, unaligned=True),

@@ -41,7 +41,7 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.TaskStarted: ("{task} started",),
     e.BatchRecorded: ("{task} recorded batch {batch}[, having read {read}]",),
     e.SourcesEnded: ("{task}'s sources ended",),
-    e.SourcesCaughtUp: ("{task}'s sources caught up",),
+    e.CaughtUp: ("{task} caught up at batch {batch}[, having read {read}]",),
     e.TaskSuspended: ("{task} was held[ after batch {batch}]",),
     e.TaskFinished: ("{task} finished[ after batch {batch}][, drained{drained!}][, leaving {notes}]",),
     e.TaskClosed: ("{task} closed",),

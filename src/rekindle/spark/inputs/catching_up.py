@@ -1,29 +1,45 @@
-"""The sources of one subtask that have not caught up yet, in a run that reads what is available now.
+"""The rest that one subtask has to do in a run that reads what is available now.
 
-A source has caught up once all is read that it had when the subtask's query was started. Of a bounded one that is all
-there is. A stream of Spark's is bound at the first batch to what is there then (`spark.streaming.available_now`); it
-has caught up when a look finds nothing in any stream, or when a later batch has nothing of it. One that cannot be bound
-has, once a batch after the first has read it. A custom source has, when none of its splits has anything.
+Of its sources, it reads what they had when its query was started. Of a bounded one that is all there is. A stream of
+Spark's is bound at the first batch to what is there then (`spark.streaming.available_now`); all is read of it when a
+look finds nothing in any stream, or when a later batch has nothing of it. Of one that cannot be bound all is read once
+a batch after the first has read it; of a custom source, when none of its splits has anything.
+
+When all is read, of its channels too, and in batch records, one more batch may follow from that: the watermark of the
+last rows closes windows, in a batch without data. So a subtask has caught up once a look after that finds nothing, or
+once that batch is recorded: with timers of processing time, or a stream that cannot be bound, batches never end. Where
+there is nothing to close, Spark runs no such batch; but the tasks that read this one hear of its watermark by its batch
+records, so it is nudged to run one.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.progress import Progress
 from rekindle.storage.documents.batch import BatchRecord
+
+Looks = Callable[[Callable[[int], None]], None]
+"""Lets a query look; calls back once a look has found nothing, with the watermark of its next batch (ms).
+
+On a thread of its own; never, if the query ends before.
+"""
 
 
 class CatchingUp:
-    """The rest that one subtask has to read in a run of what is available now; in any other run, nothing.
+    """The rest that one subtask has to do in a run of what is available now; in any other run, nothing.
 
     Args:
         is_wanted: whether the run is such a one.
+        watermark_ms: watermark of the last batch record.
         bind: binds streams, by their numbers in Spark's order, to what is there; returns those that cannot be bound.
             Called on the thread of a batch.
-        caught_up: called once nothing is left, from whichever thread has found that out.
+        caught_up: called with how far all is read once nothing is left to do, from whichever thread has found that
+            out; again when more was read of its channels since.
     """
 
     def __init__(
@@ -31,20 +47,22 @@ class CatchingUp:
         inputs: Sequence[Input] = (),
         *,
         is_wanted: bool = False,
+        watermark_ms: int | None = None,
         bind: Callable[[Collection[int]], Collection[int]] = lambda numbers: numbers,
-        caught_up: Callable[[], None] = lambda: None,
+        caught_up: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        sources = [item for item in inputs if not item.is_channel]
-        self._sources = sources if is_wanted and any(not item.bounded for item in sources) else []
+        self._sources = [item for item in inputs if not item.is_channel]
         self._streams = [item for item in self._sources if item.feed is None]
+        # Where nothing but bounded sources is read, it ends by itself.
+        self._is_wanted = is_wanted and any(item.is_channel or not item.bounded for item in inputs)
         self._bind, self._caught_up = bind, caught_up
+        #: tells how far all is read; None: something is on its way to the query
+        self.at_rest: Callable[[], Progress | None] = lambda: None
+        #: lets the query run a batch without data; nothing where no task reads this one
+        self.nudge: Callable[[], None] = lambda: None
+        self._watermark_ms = watermark_ms or 0
         self._lock = threading.Lock()
         self.begin()
-
-    @property
-    def listener(self) -> Callable[[], None] | None:
-        """The one to call when a look of the query finds nothing; None if Spark itself reads none of the sources."""
-        return self._found_nothing if self._streams else None
 
     def begin(self) -> None:
         """Begin again with a query that is about to be started: it asks every stream once more."""
@@ -54,16 +72,32 @@ class CatchingUp:
             self._unbound: Collection[int] = ()
             #: stream → where it stood after the last batch of this query
             self._stood: dict[str, Any] = {}
+            #: the place to which all was read when nothing was found left to read; None: something is
+            self._read: Progress | None = None
+            self._has_reported = False
+            #: lets the query look; None: it does not run yet
+            self._look: Looks | None = None
+            self._is_looking = False
+
+    def begun(self, look: Looks) -> None:
+        """Take in that the query runs, and what lets it look."""
+        if self._is_wanted:
+            with self._lock:
+                self._look, self._is_looking, since = look, True, self._read
+            look(partial(self._found_nothing, look, since))
 
     def batch(self) -> None:
         """Bind the streams to what is there, in the first batch of a query."""
-        if self._streams and not self._is_bound:
+        if self._is_wanted and self._streams and not self._is_bound:
             self._unbound = self._bind([number for item in self._streams for number in item.spark_sources])
             self._is_bound = True
 
     def recorded(self, record: BatchRecord) -> None:
         """Take in a batch record, after the inputs have."""
+        if not self._is_wanted:
+            return
         with self._lock:
+            self._watermark_ms = record.watermark_ms or 0
             for item in self._streams:
                 offset = record.inputs[item.uid].offset
                 is_later = item.uid in self._stood
@@ -72,22 +106,50 @@ class CatchingUp:
                 ):
                     self._left.discard(item.uid)
                 self._stood[item.uid] = offset
-        self._look()
-
-    def _found_nothing(self) -> None:
-        with self._lock:
-            self._left -= {item.uid for item in self._streams}
-        self._look()
+        self.moved()
 
     def rested(self, uid: str) -> None:
         """Take in that none of the splits of a custom source has anything."""
         with self._lock:
             self._left.discard(uid)
-        self._look()
+        self.moved()
 
-    def _look(self) -> None:
+    def moved(self) -> None:
+        """Take in that more may have been read: a batch after all was read is the one that follows from that."""
+        self._consider(lambda before, now: now.batch > before.batch)
+
+    def _found_nothing(self, look: Looks, since: Progress | None, watermark_ms: int) -> None:
+        with self._lock:
+            if look is not self._look:
+                return  # of a query that is over
+            self._is_looking = False
+            self._left -= {item.uid for item in self._streams}
+            lags = watermark_ms > self._watermark_ms
+        if lags:
+            self.nudge()
+        self._consider(lambda before, _: before is since)
+
+    def _consider(self, is_over: Callable[[Progress, Progress], bool]) -> None:
+        """Look whether all is read, and report it if what follows from that is done.
+
+        Args:
+            is_over: tells that, from how far all was read when that was found out, and now.
+        """
+        if not self._is_wanted:
+            return
         with self._lock:
             self._left -= {item.uid for item in self._sources if item.ended}
-            over = bool(self._sources) and not self._left
-        if over:
-            self._caught_up()
+            now, before = None if self._left else self.at_rest(), self._read
+            if now is None:
+                return
+            if before is None or now.read != before.read:
+                self._read, self._has_reported, is_done = now, False, False
+            else:
+                is_done = not self._has_reported and is_over(before, now)
+                self._has_reported |= is_done
+            look, since = None if self._is_looking or self._has_reported else self._look, self._read
+            self._is_looking |= look is not None
+        if is_done:
+            self._caught_up(now)
+        if look is not None:
+            look(partial(self._found_nothing, look, since))

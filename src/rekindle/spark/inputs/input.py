@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -73,3 +73,8 @@ class Input:
     def ended(self) -> bool:
         """True if everything of a source has been read, by the last batch record."""
         return self.feed is not None and self.feed.ended
+
+
+def only_inboxes(inputs: Sequence[Input]) -> bool:
+    """Return True if Spark reads nothing that we do not admit."""
+    return all(item.feed is not None for item in inputs)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import Feed, FileFeed
@@ -16,21 +15,14 @@ from rekindle.channels.split_feed import SplitFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.input import Input, only_inboxes
+from rekindle.spark.inputs.progress import Progress
 from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.sources import SplitRead
 
 STOP_WAITS_S = 30.0
 """The longest time that a stop waits for a read of a custom source: a read may wait for a lock, or a dead server."""
-
-
-class Progress(NamedTuple):
-    """The progress of a subtask in its channels, by its last batch record."""
-
-    batch: int
-    #: producer → how many of its batches need not be read any more
-    read: Mapping[SubtaskId, int]
 
 
 class Intake:
@@ -216,24 +208,26 @@ class Intake:
         """True if there are sources, and all of them were read to their end."""
         return bool(self._sources) and all(item.ended for item in self._sources)
 
-    @property
-    def has_channels(self) -> bool:
-        """True if the subtask reads other tasks."""
-        return bool(self._channels())
+    def at_rest(self) -> Progress | None:
+        """Return how far all is read, where nothing that was admitted is still to be read; None elsewhere."""
+        with self._lock:
+            return None if not self._open or any(map(_is_on_its_way, self._inputs)) else self._progress()
+
+    def nudge(self) -> None:
+        """Admit a watermark row that says nothing new, where an input has any: a batch has to read it."""
+        with self._lock:
+            item = next((item for item in self._inputs if item.marks is not None), None)
+            if self._open and item is not None and item.marks is not None and not _is_on_its_way(item):
+                item.marks.admit(item.position.mark + 1, item.mark_us(self._in_force.get(item.uid, 0)))
 
     @property
     def outstanding(self) -> bool:
         """True if something is on its way that no record covers yet and an end waits for: of custom sources where Spark
         reads a source itself, which brings more with each batch.
         """
-        wanted = Feed if self.only_inboxes else SplitFeed
+        wanted = Feed if only_inboxes(self._inputs) else SplitFeed
         with self._lock:  # a record may be followed by an admission
             return any(isinstance(item.feed, wanted) and item.feed.waiting for item in self._inputs)
-
-    @property
-    def only_inboxes(self) -> bool:
-        """True if Spark reads nothing that we do not admit."""
-        return all(item.feed is not None for item in self._inputs)
 
     def _progress(self) -> Progress:
         read = {
@@ -283,3 +277,9 @@ class Intake:
                 for index, one in item.producers.items()
             )
         )
+
+
+def _is_on_its_way(item: Input) -> bool:
+    """Return True if something that was admitted is not in a batch record yet: files, or a watermark row."""
+    has_mark = item.marks is not None and item.marks.inbox.last_admitted() > item.position.mark
+    return has_mark or (item.feed is not None and item.feed.waiting)

@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.session.classes import java_class
+from rekindle.spark.inputs.catching_up import Looks
 from rekindle.spark.query.alive import finds_nothing
 from rekindle.spark.query.rows_read import Report, RowsRead, last_batch
 
@@ -69,8 +70,8 @@ class Polls:
     only_inboxes: bool
     #: counts what they read
     rows_read: RowsRead
-    #: called when a look of a query finds nothing, for the first time; None: it is not asked
-    found_nothing: Callable[[], None] | None = None
+    #: called with what lets a query look, each time that one has begun to run
+    begun: Callable[[Looks], None] = lambda _: None
 
     def begin(self, spark: SparkSession, pace: int, busy: Callable[[], bool]) -> Polling:
         """Return the polling of the next query, whose inboxes are in a store of this pace."""
@@ -78,15 +79,17 @@ class Polls:
         at_most_ms = longest_ms(every_ms, pace)
         return Polling(spark, every_ms=every_ms, at_most_ms=at_most_ms, rows_read=self.rows_read, busy=busy)
 
-    def listen(self, query: StreamingQuery) -> None:
-        """Hear of it when a query that runs finds nothing, on a thread that waits for that."""
-        if (found_nothing := self.found_nothing) is not None:
+    def runs(self, query: StreamingQuery, wake: Callable[[], None]) -> None:
+        """Let it be known that a query runs, and what wakes it."""
 
+        def look(found_nothing: Callable[[int], None]) -> None:
             def listen() -> None:
-                if finds_nothing(query):
-                    found_nothing()
+                if (watermark_ms := finds_nothing(query, wake)) is not None:
+                    found_nothing(watermark_ms)
 
             threading.Thread(target=listen, name=f"finds-nothing-{query.runId}", daemon=True).start()
+
+        self.begun(look)
 
 
 class Polling:

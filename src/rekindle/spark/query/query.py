@@ -146,7 +146,7 @@ class Query:
         watching = (query, self._run_id, polling, calls)
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
         if hold_after is None:
-            self._polls.listen(query)
+            self._polls.runs(query, polling.wake)
 
     def wake(self) -> None:
         """Let the query look now, or after the batch that it is at: there is something to read."""

@@ -158,8 +158,9 @@ class Assembly:
             catching_up=CatchingUp(
                 built.inputs,
                 is_wanted=self._of.run.available_now,
+                watermark_ms=record.watermark_ms if record else None,
                 bind=partial(bind, spark),
-                caught_up=lambda: self._of.post(e.SourcesCaughtUp(task=subtask)),
+                caught_up=lambda at: self._of.post(e.CaughtUp(task=subtask, batch=at.batch, read=at.read)),
             ),
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), built.files_too_old_ms),

@@ -10,7 +10,7 @@ from typing import Any
 from rekindle.channels.feed import FileFeed
 from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
-from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.input import Input, only_inboxes
 from rekindle.spark.inputs.intake import Intake
 from rekindle.spark.plans.leftovers import Leftovers, leftovers_of, waits_for_the_clock
 from rekindle.spark.query.flush import BEYOND_TIME_MS, END_OF_TIME_MS, Flushed, flush
@@ -30,7 +30,7 @@ def flush_running(
 
     Nothing of these is left, so that no one has to count it.
     """
-    reads_nothing = intake.only_inboxes and not intake.outstanding and planned.found <= protocol.last
+    reads_nothing = only_inboxes(parts.inputs) and not intake.outstanding and planned.found <= protocol.last
     if not reads_nothing or parts.frame is None or parts.task.output_mode == "complete":
         return None
     if leftovers_of(parts.frame) is not Leftovers.WINDOWS:

@@ -24,6 +24,13 @@ def listen_to_readings(
         if ended:
             post(e.SourcesEnded(task=blame.subtask))
 
+    def nudge() -> None:
+        intake.nudge()
+        wake()
+
+    parts.catching_up.at_rest = intake.at_rest
+    if parts.backlog is not None:
+        parts.catching_up.nudge = nudge
     for item in parts.inputs:
         if item.reading is not None:
             item.reading.moved = partial(moved, item.reading.of.feed)

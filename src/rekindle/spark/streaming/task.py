@@ -19,7 +19,9 @@ from rekindle.protocol.life import Call
 from rekindle.runtime.definition import RunContext
 from rekindle.session.session import refuse_settings
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.intake import STOP_WAITS_S, Intake, Progress
+from rekindle.spark.inputs.input import only_inboxes
+from rekindle.spark.inputs.intake import STOP_WAITS_S, Intake
+from rekindle.spark.inputs.progress import Progress
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.polling import Polls
 from rekindle.spark.query.query import Query
@@ -44,15 +46,13 @@ class SparkTask:
 
     def __init__(self, run: RunContext, spark: SparkSession, parts: SubtaskParts) -> None:
         storage, place = self._storage, self._place = run.storage, parts.place
-        self._parts, self._task, self._inputs, self._outputs = parts, parts.task, parts.inputs, parts.outputs
+        self._parts, self._task, self._inputs, self._siblings = parts, parts.task, parts.inputs, parts.siblings
         self._max_rounds = run.config.drain_max_rounds
         self._post, self._clock, self._ends = run.post, run.clock, run.ends
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
         self._protocol = BatchProtocol(run, spark, parts, self._recorded)
         self._intake = Intake(parts.inputs, self._protocol.last)
-        self._read_from = parts.read_from
-        self._siblings, self._kept, self._prelude = parts.siblings, parts.kept, parts.prelude
         self._planned = PlannedBatches(storage.store, self._progress_dir, lambda: parts.reads_no_more(run))
         if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
             self._planned.look()
@@ -75,7 +75,7 @@ class SparkTask:
             steps=run.steps,
             state_partitions=run.config.state_partitions,
             kept=parts.kept,
-            polls=Polls(self._intake.only_inboxes, self._rows_read, parts.catching_up.listener),
+            polls=Polls(only_inboxes(parts.inputs), self._rows_read, parts.catching_up.begun),
             died=lambda reason: run.post(self._blame.failed(reason)),
         )
         listen_to_readings(parts, self._intake, self._blame, wake=self._query.wake, post=run.post)
@@ -111,13 +111,13 @@ class SparkTask:
             # A plan that was not there when this run began is of a driver that it has overtaken.
             self._planned.forget()
         flushed, last = self._planned.is_flushed(), self._protocol.last
-        ended = self._intake.sources_ended if flushed else self._intake.open(holding=self._prelude.begin(last))
+        ended = self._intake.sources_ended if flushed else self._intake.open(holding=self._parts.prelude.begin(last))
         if not self._has_more(ended):
             return
         if not flushed:  # else it is as good as started: `finish` follows once the protocol has heard of its channels
             self._runs = True
             self._planned.plant_due(self._task.output_mode, lambda: self._parts.timers_at_ms(self._clock))
-            self._prelude.plant(self._query)
+            self._parts.prelude.plant(self._query)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
@@ -125,7 +125,7 @@ class SparkTask:
         """Say that the sources have ended, if they have; return whether the query has something left to wait for."""
         if sources_ended:
             self._post(e.SourcesEnded(task=self._id))
-        return not sources_ended or self._intake.has_channels
+        return not sources_ended or any(item.is_channel for item in self._inputs)
 
     def _start_again(self) -> None:
         """Stop the query between two batches and start it again, for Spark to keep more batches from now on."""
@@ -202,7 +202,7 @@ class SparkTask:
         self._protocol.life.call(Call.FINISH)
         last = self._siblings.finish(self._place.subtask)
         if last:
-            self._outputs.finish()
+            self._parts.outputs.finish()
         left_out = self._blame.left_out(before) if drain else ()
         notes = (*left_out, *notes_at_end(self._task, self._inputs if last else (), flushed))
         end = end_of(self._place.run, self._query.commits.last, before, drained=drain, at_ms=self._clock(), notes=notes)
@@ -213,19 +213,19 @@ class SparkTask:
         """See `TaskRunner`."""
         self._protocol.life.call(Call.CLOSE)
         if self._siblings.close(self._place.subtask):
-            self._outputs.close()
+            self._parts.outputs.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""
         self._runs = False
         self._intake.close(wait=False)
-        self._prelude.interrupt()
+        self._parts.prelude.interrupt()
         self._query.interrupt()
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def _read_out(self, at_most_s: float | None = None) -> None:
-        """Let the query read what is on its way to it, if that ends; give up reads that last longer."""
+        """Let the query read what is on its way, if that ends; give up reads that last longer."""
         self._intake.close(at_most_s=at_most_s)
         if self._protocol.give_up_waiting():
             self._query.expect_end()
@@ -248,7 +248,7 @@ class SparkTask:
         """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""
         self._query.commits.note(record.batch - 1)
         self._rows_out, self._last_duration_ms = (record.batch, record.rows_out), duration_ms
-        if self._kept.ran(record.batch) and self._runs:
+        if self._parts.kept.ran(record.batch) and self._runs:
             self._query.expect_end(hold_after=record.batch)
             threading.Thread(target=self._start_again, name=f"again-{self._id}", daemon=True).start()
         progress, ended = self._intake.recorded(record, duration_ms, met)
@@ -260,14 +260,15 @@ class SparkTask:
         rows_out = self._rows_out[1] if self._rows_out[0] == progress.batch else None
         self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read, rows_out=rows_out))
         for producer, batches in progress.read.items():
-            self._read_from[producer].read(self._id, batches)
+            self._parts.read_from[producer].read(self._id, batches)
+        self._parts.catching_up.moved()
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
         has, end = self._query.commits.has, self._ends.of(self._place.folder)
-        return snapshot_at(self._storage, self._place.folder, batch, end, is_committed=has, pin=self._kept.pin)
+        return snapshot_at(self._storage, self._place.folder, batch, end, is_committed=has, pin=self._parts.kept.pin)
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
         """See `StreamRunner`."""

@@ -1,0 +1,16 @@
+"""The progress of a subtask in its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rekindle.ids import SubtaskId
+
+
+class Progress(NamedTuple):
+    """The progress of a subtask in its channels, by its last batch record."""
+
+    batch: int
+    #: producer → how many of its batches need not be read any more
+    read: Mapping[SubtaskId, int]
