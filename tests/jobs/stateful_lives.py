@@ -248,7 +248,7 @@ class Life:
             tasks = handle.status().tasks
             shown = {uid: item for task in tasks for uid, item in task.inputs.items() if uid in there}
             # A task that had finished when the run began is not built, and shows no inputs: it has read them.
-            has_all = shown.keys() == there.keys() or any(task.status == "closed" and not task.inputs for task in tasks)
-            return has_all and all(there[uid].is_read(item) for uid, item in shown.items())
+            shows_all = bool(tasks) and all(task.inputs or task.status == "closed" for task in tasks)
+            return shows_all and all(there[uid].is_read(item) for uid, item in shown.items())
 
         until(has_read)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.spark.query.flush import BEYOND_TIME_MS
-from rekindle.spark.query.passing import has_found_nothing, raise_watermark
+from rekindle.spark.query.passing import finds_nothing, has_found_nothing, raise_watermark
 
 NO_TRACKER = SimpleNamespace(streamingQuery=SimpleNamespace)
 
@@ -33,3 +33,10 @@ def test_a_watermark_is_raised_or_it_is_said_that_it_is_not(wrapper: Any, raised
 def test_a_query_that_cannot_be_asked_is_not_waited_for() -> None:
     query: Any = SimpleNamespace(_jsq=NO_TRACKER)
     assert has_found_nothing(query)
+
+
+def test_where_spark_does_not_say_what_a_look_has_found_its_next_look_is_waited_for() -> None:
+    waited: list[str] = []
+    query: Any = SimpleNamespace(_jsq=NO_TRACKER, isActive=True, processAllAvailable=lambda: waited.append("once"))
+    assert finds_nothing(query, lambda: waited.append("woken")) == 0
+    assert waited == ["once"]

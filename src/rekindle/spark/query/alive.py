@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
-
-_LOOK_MS = 50
-"""The pause between two looks at whether a query has found nothing."""
 
 
 def is_active(query: StreamingQuery) -> bool:
@@ -19,24 +14,6 @@ def is_active(query: StreamingQuery) -> bool:
         return query.isActive
     except Exception:
         return False
-
-
-def finds_nothing(query: StreamingQuery, wake: Callable[[], None]) -> int | None:
-    """Let a query look, wait until a look finds nothing, and return the watermark of its next batch, ms.
-
-    Return None if it ends before. That is what ``processAllAvailable`` waits for. But the query has to be woken once
-    that has begun to wait, which nothing tells.
-    """
-    try:
-        execution: Any = query._jsq.streamingQuery()
-        getattr(execution, "noNewData_$eq")(False)
-        wake()
-        while not execution.noNewData():
-            if query._jsq.awaitTermination(_LOOK_MS):
-                return None
-        return int(execution.watermarkTracker().currentWatermark())
-    except Exception:  # its watch says what it has died of
-        return None
 
 
 def stop(query: StreamingQuery) -> None:

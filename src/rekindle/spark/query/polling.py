@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.session.classes import java_class
 from rekindle.spark.inputs.catching_up import Looks
-from rekindle.spark.query.alive import finds_nothing
+from rekindle.spark.query.passing import finds_nothing
 from rekindle.spark.query.rows_read import Report, RowsRead, last_batch
 
 INTERVAL_MS = 500
