@@ -280,9 +280,21 @@ def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> No
     assert "bids  already FINISHED" in batch.stdout and "--from" not in batch.stdout
 
 
+# Py4j logs a call to Spark that is interrupted with its trace, on Python's root logger.
+CALLS_SPARK = """
+try:
+    os.kill(os.getpid(), {number:d})
+except KeyboardInterrupt:
+    import logging
+    logging.exception("KeyboardInterrupt while sending command.")
+    raise
+"""
+
+
+@pytest.mark.parametrize("start", ["os.kill(os.getpid(), {number:d})", CALLS_SPARK], ids=["plain", "in a call"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_during_the_start_ends_it_with_130(number: signal.Signals, tmp_path: Path) -> None:
-    result = run(tmp_path, f"Job(); os.kill(os.getpid(), {number:d})")
+def test_a_signal_during_the_start_ends_it_with_130(number: signal.Signals, start: str, tmp_path: Path) -> None:
+    result = run(tmp_path, "Job()\n" + start.format(number=number))
 
     assert result.returncode == 130
     assert result.stderr.splitlines()[-1] == "Interrupted while the job was starting; nothing was lost."

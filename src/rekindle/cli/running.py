@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import sys
 import threading
@@ -201,13 +202,21 @@ def _interruptible(missed: list[int]) -> Iterator[None]:
         missed.append(number)
         raise KeyboardInterrupt
 
+    root = logging.getLogger()
+    root.addFilter(_is_no_interrupted_call)
     try:
         with handled_by(end):
             yield
     except KeyboardInterrupt:
         leave(INTERRUPTED)
     finally:
+        root.removeFilter(_is_no_interrupted_call)
         late.cancel()
+
+
+def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
+    """Return False for py4j's line and trace on a call to Spark that a signal interrupted: ours says it."""
+    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
 
 
 def _print(result: JobResult, as_json: bool, say_error: Callable[[dict[str, Any]], None], *, mode: str) -> None:
