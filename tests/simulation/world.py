@@ -799,6 +799,7 @@ class SimulatedEngine:
     def __init__(self, world: World) -> None:
         self._world = world
         self.lifeline = FakeLifeline()
+        self.value_settings: Mapping[str, str] = {}
 
     def quiet(self) -> AbstractContextManager[None]:
         """See `Engine`."""

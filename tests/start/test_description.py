@@ -14,6 +14,11 @@ from rekindle.start.description import describe
 from rekindle.storage.codec import encode
 from tests.runtime.kit import NEVER, World, ended
 
+OTHER_VALUES = (
+    "{name} was {before} in the last run, and is {now} now. The query computes other values from here on; state and"
+    " sinks keep the old ones."
+)
+
 
 def hashes(source: Any, sink: Any) -> tuple[str | None, str | None]:
     job = rk.Job("bids")
@@ -24,7 +29,7 @@ def hashes(source: Any, sink: Any) -> tuple[str | None, str | None]:
 
     job.sink("out", clean, sink)
     definition = job.definition()
-    described = describe(definition.graph, definition, Config.of({}))
+    described = describe(definition.graph, definition, Config.of({}), {})
     assert b"secret" not in encode(described)
     return described.sources[0].address_hash, described.sinks[0].address_hash
 
@@ -70,6 +75,30 @@ def test_a_start_says_what_another_address_means_if_the_job_continues(
     assert starts_with("/first") == ""
     said = starts_with("/second")
     assert said == "The address of sink out is another than in the last run. What was committed stays at the old one."
+
+
+def test_a_start_says_that_the_same_query_now_computes_other_values(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    world.rows.available, world.rows.ended = 4, False
+
+    def starts_with(**values: str) -> list[str]:
+        """Start, stop, and return the warnings of the start."""
+        caplog.clear()
+        world.engine.value_settings = values
+        handle = world.start(**NEVER)
+        handle.stop()
+        ended(handle)
+        return [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+    assert starts_with() == [], "an older version has recorded none"
+    assert starts_with(zone="UTC", ansi="true") == []
+    assert starts_with(zone="UTC", ansi="true") == []
+    assert starts_with(zone="Asia/Tokyo", ansi="true") == [
+        OTHER_VALUES.format(name="zone", before="UTC", now="Asia/Tokyo")
+    ]
+    assert starts_with(zone="Asia/Tokyo", ansi="true") == []
 
 
 def test_of_what_is_no_address_nothing_is_known() -> None:

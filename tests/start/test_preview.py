@@ -54,6 +54,15 @@ def test_a_job_that_was_stopped_resumes_after_its_last_batch_with_the_settings_t
     assert said.changes == (JobChange(what="setting checkpoint.retained", before="3", now="7"),)
 
 
+def test_settings_that_values_depend_on_are_compared_where_a_session_tells_them(world: World) -> None:
+    world.engine.value_settings = {"zone": "UTC", "ansi": "true"}
+    stopped(world)
+    world.engine.value_settings = {"zone": "Asia/Tokyo", "ansi": "true"}
+    said = world.launch(**NEVER).preview(None, world.engine)
+    assert said.changes == (JobChange(what="session: zone", before="UTC", now="Asia/Tokyo"),)
+    assert look(world, **NEVER).changes == ()
+
+
 def test_what_no_one_has_foreseen_while_the_queries_are_looked_at_has_a_code_and_its_cause(world: World) -> None:
     world.engine.before["examine"] = lambda: 1 // 0
     with pytest.raises(JobError, match=r"START_FAILED.*ZeroDivisionError: ") as raised:

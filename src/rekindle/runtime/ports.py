@@ -195,6 +195,11 @@ class Engine(Protocol):
         """
         ...
 
+    @property
+    def value_settings(self) -> Mapping[str, str]:
+        """The engine's settings that values depend on, such as its time zone; none of them is a secret."""
+        ...
+
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """Freeze the list of files of a bounded source, once for the job; return None if it is not bounded.
 

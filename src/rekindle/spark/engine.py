@@ -16,6 +16,7 @@ from rekindle.session.failures import brief
 from rekindle.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
 from rekindle.session.session import make_session, prepare_session, quiet
 from rekindle.session.sharing import Shared, is_in_use
+from rekindle.session.value_settings import value_settings
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.examining import examine
 from rekindle.spark.inputs.freezing import freeze
@@ -56,6 +57,11 @@ class SparkEngine:
     def check_sees(self, place: str, path: str) -> None:
         """See `Engine`."""
         check_sees(self._spark, place, path)
+
+    @property
+    def value_settings(self) -> Mapping[str, str]:
+        """See `Engine`."""
+        return value_settings(self._spark)
 
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """See `Engine`."""

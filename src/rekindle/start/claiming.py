@@ -18,7 +18,7 @@ from rekindle.runtime.elapsed import Clock
 from rekindle.runtime.steps import SteppedStore
 from rekindle.start.decide import Decider
 from rekindle.start.decided import Decided
-from rekindle.start.description import other_addresses
+from rekindle.start.description import other_addresses, other_value_settings
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import JobDescription, Result, Run
@@ -97,6 +97,8 @@ class Claiming:
             _LOG.warning("%s", decided.loss)
         if decided.before is None or not decided.keeps_lists:
             return
+        for changed in other_value_settings(decided.before, self._description):
+            _LOG.warning(_OTHER_VALUES, *changed)
         for name in other_addresses(decided.before, self._description):
             stays = _STAYS[name.partition(" ")[0]]
             _LOG.warning("The address of %s is another than in the last run. %s", name, stays)
@@ -148,6 +150,11 @@ class Claiming:
         finally:
             drive_no_more(self._storage, run.run)
 
+
+_OTHER_VALUES = (
+    "%s was %s in the last run, and is %s now. The query computes other values from here on; state and sinks keep the"
+    " old ones."
+)
 
 _STAYS = {
     "source": "Its list of files is kept: what is at the new address is not read.",

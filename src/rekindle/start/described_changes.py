@@ -8,7 +8,7 @@ from typing import Any
 
 from rekindle.graph.changes import renames
 from rekindle.graph.job_graph import JobGraph
-from rekindle.start.description import other_addresses
+from rekindle.start.description import other_addresses, other_value_settings
 from rekindle.start.previews import JobChange
 from rekindle.storage.documents.runs import JobDescription
 
@@ -19,6 +19,8 @@ def changes(before: JobDescription, now: JobDescription) -> Iterator[JobChange]:
     for what in dict.fromkeys((*new, *old)):
         if old.get(what) != new.get(what) and not what.endswith(_ADDRESS):
             yield JobChange(what=what, before=old.get(what), now=new.get(what))
+    for name, old_value, new_value in other_value_settings(before, now):
+        yield JobChange(what=f"session: {name}", before=old_value, now=new_value)
     for name in other_addresses(before, now):
         yield JobChange(what=f"{name}: address", before="another", now="as the job says")
 

@@ -14,13 +14,16 @@ from rekindle.storage.documents.runs import JobDescription, SinkDescription, Sou
 from rekindle.version import VERSION
 
 
-def describe(graph: JobGraph, definition: Definition, config: Config) -> JobDescription:
+def describe(
+    graph: JobGraph, definition: Definition, config: Config, value_settings: Mapping[str, str]
+) -> JobDescription:
     """Describe the shape of a job, and Rekindle's own settings.
 
-    Paths, options and Spark's settings are left out: they may hold secrets. Of addresses there is a hash.
+    Paths, options and other settings of Spark are left out: they may hold secrets. Of addresses there is a hash.
 
     Args:
         graph: of the job, as it runs in its mode.
+        value_settings: see `Engine`; empty if there is no engine.
     """
     specs = {uid: source.spec for uid, source in definition.sources.items()}
     return JobDescription(
@@ -54,6 +57,7 @@ def describe(graph: JobGraph, definition: Definition, config: Config) -> JobDesc
             for sink in graph.sinks
         ),
         settings=config.shown(),
+        value_settings=dict(value_settings),
         version=VERSION,
     )
 
@@ -64,6 +68,14 @@ def other_addresses(before: JobDescription, now: JobDescription) -> Iterator[str
     for name, hashed in _hashes(now).items():
         if hashed is not None and known.get(name, hashed) not in (hashed, None):
             yield name
+
+
+def other_value_settings(before: JobDescription, now: JobDescription) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value before and value now of each setting of the session that has changed, of those known twice."""
+    for name, value in now.value_settings.items():
+        old = before.value_settings.get(name, value)
+        if old != value:
+            yield name, old, value
 
 
 def _hashes(job: JobDescription) -> Mapping[str, str | None]:

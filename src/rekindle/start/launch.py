@@ -168,7 +168,7 @@ class Launch:
             mode=self._mode,
             available_now=self._available_now,
             since=self._since,
-            description=describe(self._graph, self._definition, self._config),
+            description=describe(self._graph, self._definition, self._config, engine.value_settings),
             noted=partial(setattr, self, "claimed"),
             named=named,
         )

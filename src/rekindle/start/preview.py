@@ -73,7 +73,7 @@ def preview(
     decided = decider.decide(only_looks=True)
     decision = decided.decision
     has_ended = isinstance(decision, AlreadyEnded)
-    now = describe(graph, definition, config)
+    now = describe(graph, definition, config, {} if engine is None else engine.value_settings)
     left = _left(storage, graph, decided)
     tasks = tuple(_tasks(storage, graph, decided))
     examined: Mapping[str, Examined] = {}

@@ -73,11 +73,13 @@ class FakeEngine:
 
     Attributes:
         before: ``check_sees`` or ``examine`` → called first; may raise.
+        value_settings: see `Engine`.
     """
 
     def __init__(self, runner: Callable[[RunContext, SubtaskId], TaskRunner]) -> None:
         self._runner = runner
         self.before: dict[str, Callable[[], object]] = {}
+        self.value_settings: Mapping[str, str] = {}
         self.lifeline = FakeLifeline()
 
     def quiet(self) -> AbstractContextManager[None]:

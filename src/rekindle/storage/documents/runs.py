@@ -82,8 +82,10 @@ class JobDescription:
     sources: tuple[SourceDescription, ...] = ()
     tasks: tuple[TaskDescription, ...] = ()
     sinks: tuple[SinkDescription, ...] = ()
-    #: every setting of Rekindle, as a user would write it. Spark's settings may hold secrets and are not here
+    #: every setting of Rekindle, as a user would write it. Spark's settings may hold secrets: all others are not here
     settings: dict[str, str] = field(default_factory=dict)
+    #: settings of the session that values depend on, such as its time zone; empty where an older version wrote it
+    value_settings: dict[str, str] = field(default_factory=dict)
     #: version of Rekindle
     version: str = ""
 

@@ -43,26 +43,25 @@ class TestedEngine(SparkEngine):
     """An `Engine` that remembers the run it was asked for."""
 
     __test__ = False
-    run: RunContext
-    runners: Mapping[SubtaskId, TaskRunner]
+    assembled: _Assembled
     #: those whose queries never rest
     _restless: Mapping[SubtaskId, SparkTask]
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""
-        subtasks = super().assemble(run, lineage)
-        self.run, self.runners = run, subtasks.runners()
-        streams = {subtask: runner for subtask, runner in self.runners.items() if isinstance(runner, SparkTask)}
+        self.assembled = assembled = _Assembled(super().assemble(run, lineage), run)
+        streams = {subtask: runner for subtask, runner in assembled.runners().items() if isinstance(runner, SparkTask)}
         self._restless = {subtask: runner for subtask, runner in streams.items() if _never_rests(runner)}
-        return _Assembled(subtasks, self.runners)
+        return assembled
 
 
 class _Assembled:
-    """Subtasks whose runners are made once."""
+    """Subtasks of a run whose runners are made once."""
 
-    def __init__(self, within: Subtasks, runners: Mapping[SubtaskId, TaskRunner]) -> None:
+    def __init__(self, within: Subtasks, run: RunContext) -> None:
         self._within = within
-        self._runners = runners
+        self._runners = within.runners()
+        self.run = run
         self.splits, self.custom = within.splits, within.custom
 
     def runners(self) -> Mapping[SubtaskId, TaskRunner]:
@@ -132,7 +131,7 @@ class DriverLife:
         """Wait until the driver has heard all that was reported to it, and has acted on it."""
         for _ in range(2):
             before = self.time.looks
-            self.engine.run.post(e.Ticked(now_ms=self.time.shown_ms()))
+            self.engine.assembled.run.post(e.Ticked(now_ms=self.time.shown_ms()))
             while self.time.looks == before and not self.is_over():
                 self.time.wait_for_look(before, _LOOK_S)
 
@@ -163,7 +162,7 @@ class DriverLife:
         return result
 
     def _streams(self) -> list[SparkTask]:
-        return [runner for runner in self.engine.runners.values() if isinstance(runner, SparkTask)]
+        return [runner for runner in self.engine.assembled.runners().values() if isinstance(runner, SparkTask)]
 
     def _exhaust(self, runner: SparkTask, deadline_s: float) -> None:
         """Let the query of a task look until it finds nothing, or look once if it never rests."""
