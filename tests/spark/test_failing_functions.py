@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.arguments import with_parts, with_repeats
 from rekindle.errors import DefinitionError
@@ -43,3 +44,17 @@ def test_the_line_is_found_through_the_wrappers_of_inputs(function: Any) -> None
 
 def test_what_has_no_line_is_reported_without() -> None:
     assert reason(build_batch_task, int, ["x"]) == "ValueError: invalid literal for int() with base 10: 'x'"
+
+
+ACTIONS: dict[str, Callable[[DataFrame], object]] = {
+    "count": lambda frame: frame.count(),
+    "collect": lambda frame: frame.collect(),
+    "show": lambda frame: frame.show(),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_function_that_asks_a_stream_for_its_rows_hears_why_there_are_none(action: str, spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    found = reason(build_task, lambda: ACTIONS[action](stream), [])
+    assert found.startswith("it asks a stream for its rows") and " (line " in found
