@@ -194,10 +194,12 @@ class JobHandle:
         if self._driver is not None:
             self._driver.look()
         return client.wait(
-            self._storage,
-            wanted,
-            sent,
-            timeout_s,
-            is_lost=lambda: is_ours and self._over.is_set(),
-            pauses=self._pauses,
+            client.looks(
+                self._storage,
+                wanted,
+                sent,
+                timeout_s,
+                is_lost=lambda: is_ours and self._over.is_set(),
+                pauses=self._pauses,
+            )
         )

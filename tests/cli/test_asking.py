@@ -210,7 +210,7 @@ def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(comm
     request = client.send(job, ControlRequest(verb="cancel"))
     assert isinstance(request, Request)
     with pytest.raises(ControlError, match="CANCEL_TIMED_OUT"):
-        client.wait(job, ControlRequest(verb="cancel"), request, pauses=Pauses(cancel_s=0.1))
+        client.wait(client.looks(job, ControlRequest(verb="cancel"), request, pauses=Pauses(cancel_s=0.1)))
 
 
 def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:
@@ -236,7 +236,7 @@ def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStora
     request = client.send(job, wanted)
     assert isinstance(request, Request)
     with ThreadPoolExecutor() as threads:
-        stop = threads.submit(client.wait, job, wanted, request, 60)
+        stop = threads.submit(client.wait, client.looks(job, wanted, request, 60))
 
         assert command.json("cancel", "bids")["state"] == "CANCELED"
         assert getattr(stop.exception(), "code", None) == "CANCELED_MEANWHILE"
@@ -305,7 +305,7 @@ def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still
     assert isinstance(request, Request)
 
     with pytest.raises(ControlError) as caught:
-        client.wait(job, wanted, request)
+        client.wait(client.looks(job, wanted, request))
 
     assert caught.value.code == "JOB_NOT_RUNNING"
     assert caught.value.parameters["state"] == "LOST"

@@ -67,6 +67,6 @@ def test_a_request_is_waited_for_where_the_storage_has_hung() -> None:
     pauses = Pauses(answer_s=(0.002, 0.01), driver_s=0.02)
 
     with pytest.raises(ControlError) as caught:
-        client.wait(JobStorage(store, "bids"), wanted, request, timeout_s=0.5, pauses=pauses)
+        client.wait(client.looks(JobStorage(store, "bids"), wanted, request, timeout_s=0.5, pauses=pauses))
 
     assert caught.value.code == "REQUEST_TIMED_OUT"  # it stands: the driver may still answer

@@ -305,7 +305,7 @@ def test_a_clean_up_that_is_cut_short_leaves_no_request_without_its_answer(answe
 def test_a_request_for_a_deleted_answer_says_so(world: World, running: Any) -> None:
     gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
     with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
-        client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30, pauses=HURRY)
+        client.wait(client.looks(world.storage, ControlRequest(verb="checkpoint"), gone, 30, pauses=HURRY))
 
 
 def test_what_its_own_process_asks_for_a_driver_hears_at_once(world: World) -> None:

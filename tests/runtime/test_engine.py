@@ -67,11 +67,11 @@ def test_a_request_is_answered_by_the_run_that_continues_in_the_same_process(tmp
     storage.fence.claim(replace(first, run=2, since=1))
 
     with pytest.raises(ControlError, match="REQUEST_TIMED_OUT"):
-        client.wait(storage, client.ControlRequest(verb="stop"), request, timeout_s=0.05)  # type: ignore[arg-type]
+        client.wait(client.looks(storage, client.ControlRequest(verb="stop"), request, timeout_s=0.05))  # type: ignore[arg-type]
 
     storage.fence.claim(replace(first, run=3))
     with pytest.raises(ControlError, match="REQUEST_STALE"):
-        client.wait(storage, client.ControlRequest(verb="stop"), request)  # type: ignore[arg-type]
+        client.wait(client.looks(storage, client.ControlRequest(verb="stop"), request))  # type: ignore[arg-type]
     assert storage.store.exists(layout.run("job", 3))
 
 

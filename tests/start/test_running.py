@@ -153,7 +153,7 @@ def test_one_who_asks_while_no_session_comes_up_is_answered(world: World, start:
     result = ended(handle)
     assert result.state == "FAILED" and result.error is not None and result.error["code"] == "SPARK_DIED"
     with pytest.raises(rk.RekindleError, match="SPARK_DIED"):
-        client.wait(world.storage, client.ControlRequest(verb="cancel"), sent, 10)  # type: ignore[arg-type]
+        client.wait(client.looks(world.storage, client.ControlRequest(verb="cancel"), sent, 10))  # type: ignore[arg-type]
 
 
 def _raise(error: Exception) -> None:

@@ -131,7 +131,7 @@ def answer(*, job: str, request: str, timeout_s: float | None, storage: str, as_
         raise ControlError("REQUEST_NOT_FOUND", request=request, job=job)
     _print(
         found,
-        client.wait(found, ControlRequest.of(asked), asked, timeout_s, take=False, pauses=clock().pauses),
+        client.wait(client.looks(found, ControlRequest.of(asked), asked, timeout_s, take=False, pauses=clock().pauses)),
         as_json,
     )
 
@@ -147,7 +147,7 @@ def _ask(
     else:
         if sys.stderr.isatty():
             output.say(f"Asked run {sent.run}; waiting. Ctrl-C leaves the request standing.", err=True)
-        answer = client.wait(job, wanted, sent, timeout_s, pauses=clock().pauses)
+        answer = client.wait(client.looks(job, wanted, sent, timeout_s, pauses=clock().pauses))
         _print(job, answer, as_json)
 
 

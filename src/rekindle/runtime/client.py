@@ -108,7 +108,11 @@ def send(storage: RunDocuments, wanted: ControlRequest) -> Request | Result:
     return request
 
 
-def wait(
+Looks = Generator[float, None, Ending]
+"""A wait for an answer, look by look: after each it yields the seconds to pause, and at last it returns the answer."""
+
+
+def looks(
     storage: JobStorage,
     wanted: ControlRequest,
     request: Request,
@@ -117,8 +121,8 @@ def wait(
     *,
     take: bool = True,
     pauses: Pauses = USUAL,
-) -> Ending:
-    """Wait for the answer to `request`; return it, or the result of a run that ended as wished without an answer.
+) -> Looks:
+    """Look for the answer to `request`; return it, or the result of a run that ended as wished without an answer.
 
     Args:
         timeout_s: None: no limit, or `Pauses.cancel_s` for a cancel.
@@ -133,36 +137,6 @@ def wait(
             has taken over), ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (it ended otherwise, or its driver died),
             ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
-    found = looks(storage, wanted, request, timeout_s, is_lost, take=take, pauses=pauses)
-    while not isinstance(ending := look(found), Ending):
-        time.sleep(ending)
-    return ending
-
-
-Looks = Generator[float, None, Ending]
-"""A wait for an answer, look by look: after each it yields the seconds to pause, and at last it returns the answer."""
-
-
-def look(looks: Looks) -> Ending | float:
-    """Look once more for an answer; return it, or the seconds to pause before the next look. Raises as `wait` does."""
-    try:
-        return next(looks)
-    except StopIteration as end:
-        ending: Ending = end.value
-        return ending
-
-
-def looks(
-    storage: JobStorage,
-    wanted: ControlRequest,
-    request: Request,
-    timeout_s: float | None = None,
-    is_lost: Callable[[], bool] = lambda: False,
-    *,
-    take: bool = True,
-    pauses: Pauses = USUAL,
-) -> Looks:
-    """Return what `wait` does, for a caller that pauses otherwise."""
     look_s = pauses.driver_s * storage.store.pace
     watch = _Watch(storage, look_s)
     if timeout_s is None and wanted.verb == "cancel":
@@ -192,6 +166,22 @@ def looks(
             raise _timed_out(storage, wanted, f"{timeout_s:g}")
         yield pause
         pause = min(pause * 1.5, longest)
+
+
+def look(looks: Looks) -> Ending | float:
+    """Look once more for an answer; return it, or the seconds to pause before the next look. Raises as `looks` says."""
+    try:
+        return next(looks)
+    except StopIteration as end:
+        ending: Ending = end.value
+        return ending
+
+
+def wait(looks: Looks) -> Ending:
+    """Wait for an answer and return it. Raises as `looks` says."""
+    while not isinstance(ending := look(looks), Ending):
+        time.sleep(ending)
+    return ending
 
 
 def _timed_out(storage: RunDocuments, wanted: ControlRequest, seconds: str) -> ControlError:
