@@ -73,7 +73,8 @@ def rewrite_state(
     uid = next(uid for uid, state in kept.tasks.items() if state is source)
     (found,) = source.operators(operator)
     with needing_pyspark():
-        from rekindle.session.session import active_or_made, check_classic
+        from rekindle.session.classic import check_classic
+        from rekindle.session.session import active_or_made
         from rekindle.state_rewriting import prepare
     session = spark or active_or_made("rekindle rewrite_state", spark_config or {})
     check_classic(session)

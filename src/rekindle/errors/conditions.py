@@ -297,7 +297,7 @@ CONDITIONS: dict[str, Condition] = {
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
         SPARK_CONNECT_UNSUPPORTED=(
             "This session is Spark Connect, which has no JVM beside the driver.",
-            "Use a classic session: SparkSession.builder.master(...) without remote(), and SPARK_REMOTE not set.",
+            "Use a classic session: master(...), and neither remote(), SPARK_REMOTE, spark.remote nor spark.api.mode.",
         ),
         SPARK_SETTING_REFUSED=(
             "{place} {setting}={value}, with which {reason}",

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
 from rekindle.session.classes import java_class
+from rekindle.session.classic import check_classic, refuse_connect
 from rekindle.session.connectors import s3a_settings
 from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
@@ -103,6 +104,8 @@ def make_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     settings = {**_submitted(), **settings}
+    if not is_of_user():
+        refuse_connect(settings, os.environ)
     by_master = {} if is_of_user() else of_master(settings, os.environ)
     settings = settings if is_of_user() else {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
     for key, value in (by_master | settings).items():
@@ -124,7 +127,7 @@ def of_master(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[s
     """
     named = settings.get("spark.master") or environ.get("MASTER")
     master = _master(settings, environ)
-    chosen = {} if named or environ.get("SPARK_REMOTE") else {"spark.master": master}
+    chosen = {} if named else {"spark.master": master}
     if master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     return chosen
@@ -187,12 +190,6 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
         for key, value in NEEDED.items():
             spark.conf.set(key, value)
     return spark
-
-
-def check_classic(spark: SparkSession) -> None:
-    """Raise ``SPARK_CONNECT_UNSUPPORTED`` for a session without a JVM of its own."""
-    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
-        raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
 
 
 def check_settings(spark: SparkSession) -> None:
