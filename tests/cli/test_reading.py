@@ -140,6 +140,17 @@ def test_status_shows_what_lies_unread_in_the_channels_of_a_task(command: Comman
     assert "hourly  running  batch 41 in 4.8 s" in views.status_lines(shown, JANUARY_MS, 120, stale=True)
 
 
+def test_status_shows_a_task_whose_sources_do_not_answer_once_that_takes_long(job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    status = job.status()
+    assert status is not None
+    waits = "hourly  running  batch 41 in 4.8 s, has waited for its sources to answer for 2 min 5 s"
+    for so_far_ms, is_shown in ((None, False), (9_000, False), (125_000, True)):
+        task = replace(status.tasks[0], look_so_far_ms=so_far_ms)
+        assert (waits in views.status_lines(replace(status, tasks=(task,)), JANUARY_MS, 120)) is is_shown
+
+
 @pytest.mark.parametrize("columns", [60, 80])
 def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: JobStorage) -> None:
     start(job)

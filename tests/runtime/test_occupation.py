@@ -31,6 +31,40 @@ def test_the_time_of_the_batch_under_way_counts_from_where_it_began_and_waits_ar
     assert (occupation.busy_ms, occupation.held_ms) == (5_500, 4_000)
 
 
+def test_a_look_is_as_long_as_it_is_the_same_and_ends_with_a_batch() -> None:
+    now_s = [0.0]
+    occupation = Occupation(lambda: now_s[0])
+    seen = []
+
+    answers = (
+        (1, False),
+        (2, True),
+        (5, True),
+        (9, True),
+        (10, False),
+        (11, False),
+        (12, True),
+        (14, True),
+    )
+    for now_s[0], still in answers:
+        occupation.looks(still)
+        seen.append(occupation.look_so_far_ms)
+    occupation.enter(BUSY)
+
+    assert seen == [None, 0, 3_000, 7_000, None, None, 0, 2_000]
+    assert occupation.look_so_far_ms is None
+
+
+def test_a_look_that_does_not_end_confirms_no_checkpoint() -> None:
+    """A source that did not answer for hours let no alarm know."""
+    tasks = [
+        TaskStatusDocument(uid=uid, subtask=0, status="running", batch=1, look_so_far_ms=so_far_ms)
+        for uid, so_far_ms in (("a", None), ("b", 30_000))
+    ]
+
+    assert confirmed_until(90_000, 40_000, tasks, 100_000) == 70_000
+
+
 @pytest.mark.parametrize(
     ("confirmed_ms", "batches_ms", "until_ms"),
     [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -147,6 +150,100 @@ def test_a_wake_that_comes_as_it_is_decided_that_a_busy_query_need_not_look_is_n
         polling._ended = True
         polling.wake()
         tending.join()
+
+
+def test_spark_says_that_a_source_does_not_answer(spark: Any, tmp_path: Path) -> None:
+    datasource: Any = pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no sources in Python")
+    hangs, writers = str(tmp_path / "hangs"), list[int]()
+
+    class Reader(datasource.SimpleDataSourceStreamReader):  # type: ignore[name-defined, misc]
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802 - so it is called in Spark
+            return {"at": 0}
+
+        def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+            if os.path.exists(hangs):
+                Path(hangs).read_bytes()  # until its writer closes it
+            return iter([]), start
+
+        def readBetweenOffsets(self, start: Any, end: Any) -> Iterator[tuple[int]]:  # noqa: N802 - as above
+            return iter([])
+
+    class Hanging(datasource.DataSource):  # type: ignore[name-defined, misc]
+        def schema(self) -> str:
+            return "v int"
+
+        def simpleStreamReader(self, schema: Any) -> Reader:  # noqa: N802 - so it is called in Spark
+            return Reader()
+
+    def is_read() -> bool:
+        with suppress(OSError):  # there is no reader yet
+            writers.append(os.open(hangs, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
+    spark.dataSource.register(Hanging)
+    noted = deque[bool](maxlen=3)
+    polling = Polling(spark, every_ms=50, looks=noted.append)
+    writer = spark.readStream.format("Hanging").load().writeStream.format("noop")
+    query = (
+        writer.option("checkpointLocation", str(tmp_path / "progress"))
+        .trigger(processingTime="500 milliseconds")
+        .start()
+    )
+    watch = threading.Thread(target=polling.watch, args=(query,))
+    watch.start()
+    try:
+        until(lambda: list(noted) == [False] * 3)
+        os.mkfifo(hangs)
+        until(is_read)
+        polling._ask_s = 0
+        until(lambda: list(noted) == [True] * 3)
+        os.unlink(hangs)
+        os.close(writers[0])
+        until(lambda: list(noted) == [False] * 3)
+    finally:
+        Path(hangs).unlink(missing_ok=True)
+        query.stop()
+        watch.join(60)
+
+
+class Source:
+    """A trigger that looks for rows when it is woken; it may not get an answer."""
+
+    def __init__(self) -> None:
+        self.woken, self.answers = 0, True
+
+    def advance(self, by_ms: int) -> None:
+        self.woken += 1
+
+    def isTriggerActive(self) -> bool:  # noqa: N802 - so it is called in Spark
+        return not self.answers
+
+
+def test_a_look_that_gets_no_answer_is_noticed_and_the_trigger_is_not_woken_for_another() -> None:
+    source, noted = Source(), deque[bool](maxlen=3)
+    nothing: Any = SimpleNamespace(_jvm=None)
+    polling = Polling(nothing, every_ms=10, looks=noted.append)
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(status=lambda: source))
+    polling._clock, polling._ask_s = source, 0
+    tending = threading.Thread(target=polling._tend, args=(query,))
+    tending.start()
+    try:
+        until(lambda: source.woken > 2 and list(noted) == [False] * 3, 10)
+        source.answers, polling._ask_s = False, 0
+        until(lambda: list(noted) == [True] * 3, 10)
+        woken = source.woken
+        noted.clear()
+        until(lambda: list(noted) == [True] * 3, 10)
+        assert source.woken == woken, "it would be at another look then"
+        polling.wake()  # rows may have come after the look began
+        until(lambda: source.woken > woken, 10)
+        source.answers = True
+        until(lambda: list(noted) == [False] * 3, 10)
+    finally:
+        polling._ended = True
+        polling.wake()
+        tending.join()
+    assert noted[-1] is False
 
 
 class Clock:

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 _FAILED = ("FAILED", UNREADABLE)
 _BAR = 16
+_LONG_LOOK_MS = 10_000
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
@@ -113,7 +114,8 @@ def status_lines(
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         name = f"{task.uid}/{task.subtask}" if several[task.uid] > 1 else task.uid
         text = f"{name}  {shown_status(task, status.state)}  {batch(task.batch)}{took}"
-        lines += output.wrapped(f"{text}{_load(task) + _unread(task) if at_work else ''}", columns, "  ")
+        now = _load(task) + _unread(task) + _look(task) if at_work else ""
+        lines += output.wrapped(f"{text}{now}", columns, "  ")
         lines += _failed_lines(task, status, now_ms, columns, "  ")
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
@@ -136,6 +138,13 @@ def _load(task: TaskStatusDocument) -> str:
 def _unread(task: TaskStatusDocument) -> str:
     """Return ``, 1.2 MiB unread by hourly``; empty where nothing lies in its channels."""
     return "".join(f", {output.size(size)} unread by {uid}" for uid, size in task.unread_bytes.items() if size)
+
+
+def _look(task: TaskStatusDocument) -> str:
+    """Return ``, has waited for its sources to answer for 2 min 0 s``; empty where they do."""
+    if (task.look_so_far_ms or 0) < _LONG_LOOK_MS:
+        return ""
+    return f", has waited for its sources to answer for {output.duration(task.look_so_far_ms)}"
 
 
 def _failed_lines(

@@ -31,6 +31,7 @@ def _carried(task: TaskStatusDocument) -> TaskStatusDocument:
         busy_ms=0,
         held_ms=0,
         batch_so_far_ms=None,
+        look_so_far_ms=None,
         lag_ms=None,
         busy=None,
         back_pressured=None,

@@ -32,6 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.session.classes import java_class
 from rekindle.spark.inputs.catching_up import Looks
+from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.passing import finds_nothing
 from rekindle.spark.query.rows_read import Report, RowsRead, last_batch
 
@@ -54,6 +55,9 @@ _REPORT_S = 0.9
 _IDLE_REPORT_S = 30.0
 """The same while there is no new batch: nothing that is shown changes then, and to fetch a report costs as much."""
 
+_LONG_LOOK_S = 5.0
+"""The pause between two questions whether a look is under way, while none was."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -73,11 +77,18 @@ class Polls:
     #: called with what lets a query look, each time that one has begun to run
     begun: Callable[[Looks], None] = lambda _: None
 
-    def begin(self, spark: SparkSession, pace: int, busy: Callable[[], bool]) -> Polling:
-        """Return the polling of the next query, whose inboxes are in a store of this pace."""
+    def begin(self, spark: SparkSession, pace: int, batches: Batches) -> Polling:
+        """Return the polling of the next query, which runs `batches`; its inboxes are in a store of this pace."""
         every_ms = INBOXES_MS if self.only_inboxes else STREAM_MS
         at_most_ms = longest_ms(every_ms, pace)
-        return Polling(spark, every_ms=every_ms, at_most_ms=at_most_ms, rows_read=self.rows_read, busy=busy)
+        return Polling(
+            spark,
+            every_ms=every_ms,
+            at_most_ms=at_most_ms,
+            rows_read=self.rows_read,
+            busy=lambda: batches.running is not None,
+            looks=batches.occupation.looks,
+        )
 
     def runs(self, query: StreamingQuery, wake: Callable[[], None]) -> None:
         """Let it be known that a query runs, and what wakes it."""
@@ -99,6 +110,7 @@ class Polling:
         every_ms: the pause between two looks.
         at_most_ms: the same after a long silence; None: `every_ms`.
         busy: tells whether a batch is at work: unless it is asked to, the query does not look right after that then.
+        looks: called with whether the query is at a look, and if it was at one before, at the same.
     """
 
     def __init__(
@@ -109,8 +121,12 @@ class Polling:
         at_most_ms: int | None = None,
         rows_read: RowsRead | None = None,
         busy: Callable[[], bool] = lambda: False,
+        looks: Callable[[bool], None] = lambda still: None,
     ) -> None:
         self._busy = busy
+        self._looks = looks
+        #: time from which on it is asked whether a look is under way
+        self._ask_s = time.monotonic() + _LONG_LOOK_S
         self._jvm: Any = spark._jvm
         #: counts what the reports say
         self._rows_read = rows_read
@@ -226,6 +242,7 @@ class Polling:
             self._called.wait(max(wake_s - time.monotonic(), 0))
             self._called.clear()
             if self._ended:
+                self._looks(False)
                 return
             now_s = time.monotonic()
             # It is read once: a wake that comes from here on is for the next round.
@@ -234,11 +251,28 @@ class Polling:
                 self._wanted, self._found_s = False, now_s
             if wanted or now_s >= wake_s:
                 wake_s = now_s + self.pause_s(now_s)
-                if wanted or not self._busy():
+                if wanted or not (self._busy() or self._is_looking(query, now_s)):
+                    self._looks(False)
                     self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
             if self._asked and self._is_due():
                 self._asked, self._fetched_s = False, now_s
                 self._tried(lambda: self.fetch_report(query))
+
+    def _is_looking(self, query: StreamingQuery, now_s: float) -> bool:
+        """Return True if a look is under way. It is not woken then: at one the next time, it is at the same."""
+        active = False
+
+        def ask() -> None:
+            nonlocal active
+            active = query._jsq.status().isTriggerActive()
+
+        if self._clock is not None and now_s >= self._ask_s:
+            self._tried(ask)
+            if active:
+                self._looks(True)
+            else:
+                self._ask_s = now_s + _LONG_LOOK_S
+        return active
 
     def _tried(self, act: Callable[[], object]) -> None:
         """Run `act`; ignore its failure, which means that Spark is gone: others report that."""

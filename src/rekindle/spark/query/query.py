@@ -132,7 +132,7 @@ class Query:
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
         self._counts_state = counts_state or str(session.conf.get(STATE_COUNTED, "true")).lower() == "true"
-        polling = self._polls.begin(self._spark, self._store.pace, lambda: self._batches.running is not None)
+        polling = self._polls.begin(self._spark, self._store.pace, self._batches)
         self._polling = polling
         self._last_before = self._batches.last
         try:

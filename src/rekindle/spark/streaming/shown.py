@@ -57,6 +57,7 @@ def shown(
         busy_ms=occupation.busy_ms,
         held_ms=occupation.held_ms,
         batch_so_far_ms=occupation.batch_so_far_ms,
+        look_so_far_ms=occupation.look_so_far_ms,
         state_rows=state_rows(report),
         state_bytes=state_bytes(report),
         unread_bytes=backlog.unread() if backlog is not None else {},

@@ -106,6 +106,8 @@ class TaskStatusDocument:
     held_ms: int = 0
     #: time that the batch under way has taken so far; None: none is under way, or an older version wrote it
     batch_so_far_ms: int | None = None
+    #: time that a look for rows has taken since it was noticed, as of a source that does not answer; None: none was
+    look_so_far_ms: int | None = None
     #: milliseconds by which the watermark is behind the clock; None: it has no watermark, or has reached its end
     lag_ms: int | None = None
     #: share of the last ten seconds, 0 to 1. The three shares add up to 1; None: not known yet
