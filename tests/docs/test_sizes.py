@@ -78,6 +78,7 @@ PORTS = {
     "storage/hdfs.py:HdfsStore": "a store",
     "storage/objects.py:ObjectStore": "a store",
     "testing/memory_store.py:MemoryStore": "a store",
+    "sources/split_source.py:SplitSource": "what a user's source can do",
     "sinks/two_phase.py:TwoPhaseSink": "what a user's sink can do",
     "sinks/parquet.py:Parquet": "a sink",
     "sinks/delta.py:Delta": "a sink",
@@ -103,8 +104,6 @@ INHERITED = {
     "storage/job_storage.py:JobStorage": "documents of a job",
     "storage/run_documents.py:RunDocuments": "documents of a job",
     "monitoring/facts.py:ReadAgain": "documents of a job",
-    "sources/jdbc/source.py:Jdbc": "what a source of splits may say",
-    "sources/kafka/topics.py:KafkaTopics": "what a source of splits may say",
 }
 """Classes that are wide with what they inherit but from `PORTS`; docs/decisions/0055 says why documents are."""
 

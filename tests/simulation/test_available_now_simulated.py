@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.protocol.operator_state import OperatorState
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
@@ -31,7 +32,7 @@ def live_by_schedule(seed: int, plan_of: Plans = random_plan) -> World:
         is_quiet = world.is_calm = number % 2 == 0
         scheduler.kill_at_a_write = 0 if is_quiet else kills
         world.available_now = True
-        there, before = _there(world), _read_to(world)
+        there, before, known = _there(world), _read_to(world), _open_splits(world).keys()
         began_s = scheduler.now_s
         result = world.run(plan.settings, None if is_quiet else lambda: bad_times(world, chance, freezes=False))
         if result is not None and result.state in ("FINISHED", "DRAINED"):
@@ -41,6 +42,8 @@ def live_by_schedule(seed: int, plan_of: Plans = random_plan) -> World:
             assert result is not None and result.state == "STOPPED", f"{result}"
             assert scheduler.now_s < began_s + _MOST_S
             _check_stopped(world, there, before)
+            left = {split for split, is_read in _open_splits(world).items() if split in known and not is_read}
+            assert not left, f"{left} have more rows: {world.results}"
         scheduler.pause(chance.choice((1, 60, 600)))
     else:
         scheduler.kill_at_a_write, world.is_calm, world.available_now = 0, True, False
@@ -71,6 +74,18 @@ def _read_to(world: World) -> dict[str, int]:
             position = record.inputs[uid] if record else InputPosition()
             read[uid] = position.offset["logOffset"] if position.offset else -1
     return read
+
+
+def _open_splits(world: World) -> dict[tuple[str, str], bool]:
+    """Task and split of a custom source → whether its rows are all read, by the newest checkpoint."""
+    manifest = world.storage.newest_manifest()
+    return {
+        (task, entry["id"]): (entry["position"] or 0) == len(world.plan.custom[source].splits[entry["id"]])
+        for task, sources in (manifest.operator_state if manifest else {}).items()
+        for source, state in sources.items()
+        for one in OperatorState.from_json(state).subtasks.values()
+        for entry in (one["splits"].entries if one else ())
+    }
 
 
 def _check_stopped(world: World, there: dict[str, int], before: dict[str, int]) -> None:

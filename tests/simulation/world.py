@@ -761,6 +761,10 @@ class SimulatedSource(SplitSource):
         ended = self.bounded and upto == len(self._plan.splits[split])
         return (rows if rows or self._plan.empty_frames else None), upto, ended
 
+    def has_caught_up(self, split: str, position: Any) -> bool:
+        """See `SplitSource`: a read has no rows now and then, though there are some."""
+        return bool(position == len(self._plan.splits[split]))
+
     def _check_follows(self) -> None:
         """What it follows is in batch records to its end, by the one subtask that reads both."""
         storage, lineage = self._world.storage, self._world.storage.lineage()

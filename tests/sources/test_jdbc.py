@@ -464,6 +464,31 @@ def test_a_lag_lets_values_wait_and_no_transactions(orders: Shop) -> None:
         assert [row.item for row in Reading(orders.spark, orders.make(lag="0 seconds")).all()] == ["quick"]
 
 
+@pytest.mark.parametrize("lag", [None, "50 ms"])
+def test_what_is_there_is_read_once_it_has_settled_and_nothing_after_it_where_a_run_is_of_that(
+    orders: Shop, lag: str | None
+) -> None:
+    source = orders.make(lag=lag, rows_per_read=1)
+    source.prepare_for_available_now(orders.spark)
+    reading = Reading(orders.spark, source)
+    with orders.transaction() as late:
+        add(orders, "a", "b")
+        late("INSERT INTO orders (item) VALUES ('c')")
+        assert reading.once() == 0
+        assert not source.has_caught_up("table", reading.position), "rows that are there are to be waited for"
+    add(orders, "d")
+    until(lambda: reading.once() or source.has_caught_up("table", reading.position))
+    assert len(reading.all()) == 2 and items(reading) == ["a", "b"]
+    assert source.has_caught_up("table", reading.position)
+
+
+def test_an_empty_table_has_nothing_to_wait_for(orders: Shop) -> None:
+    source = orders.make(lag="1 hour")
+    source.prepare_for_available_now(orders.spark)
+    reading = Reading(orders.spark, source)
+    assert reading.once() == 0 and source.has_caught_up("table", reading.position)
+
+
 def test_a_replica_is_refused_unless_a_lag_is_said(orders: Shop) -> None:
     add(orders, "a")
     orders.server.stop()

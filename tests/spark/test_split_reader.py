@@ -51,7 +51,7 @@ def write(rows: range, _: T.StructType, store: MemoryStore, folder: str) -> list
 
 
 def reading(
-    spec: SplitSource, store: MemoryStore, clock: Callable[[], float] = lambda: 0.0
+    spec: SplitSource, store: MemoryStore, clock: Callable[[], float] = lambda: 0.0, *, available_now: bool = False
 ) -> tuple[SplitReader, SplitFeed]:
     storage = JobStorage(store, "job")
     kinds = {name: StateKind(kind) for name, kind in spec.state.items()}
@@ -60,7 +60,7 @@ def reading(
     feed = SplitFeed(inbox, InputPosition(), sizer, storage, FOLDER, splits, 0)
     of = Reads(
         uid="source", subtask=0, spec=spec, spark=None, storage=storage, folder=FOLDER, run=1, steps=no_steps,
-        splits=splits, feed=feed, columns=T.StructType(), clock=clock, write=write,
+        splits=splits, feed=feed, columns=T.StructType(), clock=clock, write=write, available_now=available_now,
     )  # type: ignore[arg-type]  # fmt: skip
     return SplitReader(of), feed
 
@@ -94,6 +94,30 @@ def test_all_splits_rest_once_each_had_nothing_since_the_last_pause_however_long
             assert now[0] < 1_000
         now[0] += 5
         reader.wake()
+
+
+class Paged(Shelf):
+    """Two splits whose pages may be empty before others that are not."""
+
+    def has_caught_up(self, split: str, position: Any) -> bool:
+        """See `SplitSource`."""
+        return not self.rows[split]
+
+
+def test_a_split_has_not_caught_up_while_its_source_says_that_more_of_what_is_there_comes() -> None:
+    now = [0.0]
+    reader, feed = reading(Paged(one=[0, 0, 3], other=[]), MemoryStore(), lambda: now[0], available_now=True)
+    reader.discover()
+    reader.state = reader.state.with_given(reader._of.splits.given_to(0))
+    seen = []
+    for _ in range(4):
+        while not reader.rests:
+            if read := reader.next():
+                feed.stage(*read)
+        seen.append(reader.has_caught_up)
+        now[0] += 5
+        reader.wake()
+    assert seen == [False, False, True, True]
 
 
 def test_a_read_that_two_threads_have_found_is_staged_once() -> None:

@@ -70,6 +70,17 @@ class SplitSource(ABC):
         this. Spark's own sources have it as ``prepareForTriggerAvailableNow``.
         """
 
+    def has_caught_up(self, split: Json, position: Json) -> bool:
+        """Return False if rows of this split that are there are still to come, although the last read returned none.
+
+        Asked after a read without rows, in a run of what is available now, which then reads on after a pause. So may
+        answer, for instance, a service that has empty pages before others.
+
+        Args:
+            position: what that read has returned.
+        """
+        return True
+
     @abstractmethod
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """Read a split from a position on, as much as one batch should have.

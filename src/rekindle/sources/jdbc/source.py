@@ -7,12 +7,13 @@ than a batch should have. The position is the end of the range. So rows with the
 from __future__ import annotations
 
 import datetime as dt
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.config import duration_ms
-from rekindle.errors import DefinitionError, InputError
+from rekindle.errors import InputError
 from rekindle.sources.connectors import driver_needed
 from rekindle.sources.jdbc.dialects import Relation, dataset_of, dialect_of
 from rekindle.sources.jdbc.settling import Candidate
@@ -26,6 +27,7 @@ from rekindle.sources.jdbc.values import (
     json_of,
     of_spark,
     refuse_changed,
+    refused,
     value_of,
 )
 from rekindle.sources.split_source import Json, SplitSource
@@ -96,18 +98,18 @@ class Jdbc(SplitSource):
         try:
             self._dialect = dialect_of(url)
         except ValueError:
-            raise _refused("url", "(not shown)", "It is no address of JDBC.", "Use 'jdbc:postgresql://...'.") from None
+            raise refused("url", "(not shown)", "It is no address of JDBC.", "Use 'jdbc:postgresql://...'.") from None
         if (table is None) == (query is None):
-            raise _refused("table", table, "A table or a query is read, not both.", "Say one of them.")
+            raise refused("table", table, "A table or a query is read, not both.", "Say one of them.")
         for name, value in {"rows_per_read": rows_per_read, "partitions": partitions}.items():
             if value < 1:
-                raise _refused(name, value, "It is a number of 1 or more.", "Leave it out for the usual one.")
+                raise refused(name, value, "It is a number of 1 or more.", "Leave it out for the usual one.")
         self._first = None if after is None else given_value(after)
         if after is not None and self._first is None:
-            raise _refused("after", after, "Values of its type do not rise.", "Use a number, a time, a date or a text.")
+            raise refused("after", after, "Values of its type do not rise.", "Use a number, a time, a date or a text.")
         if lag is None and not self._dialect.knows_transactions:
             hint = "Say a time that is longer than any transaction; '0 seconds' where one writer brings all rows."
-            raise _refused("lag", lag, "Only PostgreSQL says which transactions run.", hint)
+            raise refused("lag", lag, "Only PostgreSQL says which transactions run.", hint)
         self._lag_s = None if lag is None else duration_ms("lag", lag) / 1000
         names = [table] if isinstance(table, str) else list(table or ())
         self._table = names[0].split(".", 1) if len(names) == 1 else names
@@ -123,6 +125,8 @@ class Jdbc(SplitSource):
         self._candidate: Candidate | None = None
         #: type of the column as it is now
         self._family: Family | None = None
+        #: looks for the greatest value that are left to make: one in a run of what is available now
+        self._looks = math.inf
         #: up to which all rows are there
         self._settled: Value | None = None
         #: greatest value that was seen, where that is not after what was read
@@ -139,6 +143,14 @@ class Jdbc(SplitSource):
         """See `SplitSource`: the table is one."""
         return ["table"]
 
+    def prepare_for_available_now(self, spark: SparkSession) -> None:
+        """See `SplitSource`: the greatest value that the first read finds is the last one."""
+        self._looks = 1
+
+    def has_caught_up(self, split: Json, position: Json) -> bool:
+        """See `SplitSource`: what was there has been read, or waits until it has settled."""
+        return self._candidate is None
+
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """See `SplitSource`."""
         if position != self._stands:
@@ -147,7 +159,7 @@ class Jdbc(SplitSource):
         self._stands = position
         after, until = (value_of((position or {}).get(name)) for name in ("after", "until"))
         after = after or self._first
-        upto = until or self._settled or self._look(spark, after)
+        upto = until or self._settled or (self._look(spark, after) if self._looks else None)
         if upto is None:
             # With nothing to come the end is reached, where there is one.
             return None, position, self.bounded and self._candidate is None
@@ -185,10 +197,12 @@ class Jdbc(SplitSource):
                 candidate = Candidate.seen(newest.text, self._running(found), now_s, self._lag_s or 0.0)
             elif was_read is not None:
                 self._refuse_smaller(found, was_read, newest)
-        if candidate is None or not candidate.is_settled(now_s):
+        if candidate is not None and not candidate.is_settled(now_s):
             self._candidate = candidate
             return None
-        self._candidate = None
+        self._candidate, self._looks = None, self._looks - 1
+        if candidate is None:
+            return None
         assert self._family is not None
         return Value(text=candidate.value, family=self._family)
 
@@ -210,8 +224,7 @@ class Jdbc(SplitSource):
             raise self._unusable("it is null in some rows, which would never be read.")
 
     def _refuse_finer(self, spark: SparkSession, value: Value) -> None:
-        asking = self._dialect.finer(self._of, value)
-        if asking is not None and self._ask(spark, asking) is not None:
+        if (asking := self._dialect.finer(self._of, value)) is not None and self._ask(spark, asking) is not None:
             raise self._unusable("its times are finer than a microsecond, which is as fine as Spark reads them.")
 
     def _refuse_smaller(self, found: Answer, after: Value, newest: Value) -> None:
@@ -255,16 +268,10 @@ class Jdbc(SplitSource):
         if first is None:
             found = self._ask(spark, self._dialect.nth(self._of, None, upto, 1))
             first = None if found is None else self._again(found["rk_value"], upto)
-        bounds = None if first is None else bounds_of(first, upto)
-        if bounds is None:
+        if first is None or (bounds := bounds_of(first, upto)) is None:
             return {}
-        lower, upper = bounds
-        return {
-            "partitionColumn": self._column,
-            "lowerBound": lower,
-            "upperBound": upper,
-            "numPartitions": str(self._partitions),
-        }
+        names = ("partitionColumn", "lowerBound", "upperBound", "numPartitions")
+        return dict(zip(names, (self._column, *bounds, str(self._partitions)), strict=True))
 
     def _inferred(self, spark: SparkSession) -> StructType:
         """Return the columns as they were when the job started here: one that comes later is not read."""
@@ -286,14 +293,7 @@ class Jdbc(SplitSource):
         given = self._options() if callable(self._options) else self._options or {}
         driver = {"driver": self._dialect.driver} if self._dialect.driver else {}
         place = {"url": self._dialect.address(self._url), "dbtable": f"({sql}) rk_read"}
-        options = {**_DEFAULTS, **driver, **given, **(more or {}), **place}
-        return spark.read.format("jdbc").options(**options).load()
+        return spark.read.format("jdbc").options(**{**_DEFAULTS, **driver, **given, **(more or {}), **place}).load()
 
     def _unusable(self, reason: str) -> InputError:
         return InputError("JDBC_COLUMN_UNUSABLE", column=self._column, table=self._place, reason=reason)
-
-
-def _refused(argument: str, value: object, reason: str, hint: str) -> DefinitionError:
-    return DefinitionError(
-        "ARGUMENT_INVALID", what="rk.sources.Jdbc", argument=argument, value=value, reason=reason, hint=hint
-    )

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from rekindle.errors import InputError
+from rekindle.errors import DefinitionError, InputError
 from rekindle.sources.split_source import Json
 
 _FAR = 2**62
@@ -123,3 +123,10 @@ def value_of(json: Json) -> Value | None:
 
 def json_of(value: Value) -> Json:
     return {"value": value.text, "type": value.family.value}
+
+
+def refused(argument: str, value: object, reason: str, hint: str) -> DefinitionError:
+    """Return the error of an argument of `Jdbc`."""
+    return DefinitionError(
+        "ARGUMENT_INVALID", what="rk.sources.Jdbc", argument=argument, value=value, reason=reason, hint=hint
+    )

@@ -73,6 +73,8 @@ class KafkaTopics(SplitSource):
         self._given, self._transform = given, transform
         #: no message after these is read, in a run of what is available now
         self._until: Extents | None = None
+        #: True if the last read found nothing left to read, not even messages that gave no rows
+        self._is_read = False
         self.schema = self._columns
 
     @property
@@ -99,6 +101,10 @@ class KafkaTopics(SplitSource):
         """See `SplitSource`."""
         self._until = self._brokers(spark).extents()
 
+    def has_caught_up(self, split: Json, position: Json) -> bool:
+        """See `SplitSource`: of a read, all may be aborted, compacted away, or left out by `transform`."""
+        return self._is_read
+
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """See `SplitSource`."""
         at_most = next((int(value) for name, value in self._given().items() if name.lower() == _AT_MOST), None)
@@ -106,7 +112,8 @@ class KafkaTopics(SplitSource):
         position = with_new_topics(position, extents)
         with _gone_is_refused():
             ranges = ranges_after(position, extents, at_most or MESSAGES_PER_READ, until=self._until)
-        if not ranges:
+        self._is_read = not ranges
+        if self._is_read:
             return None, position, False
         assigned: dict[str, list[int]] = {}
         first: dict[str, dict[str, int]] = {}

@@ -87,6 +87,8 @@ class SplitReader:
         self._resting: dict[str, float] = {}
         #: keys of splits that had nothing when they were last asked, since the last pause
         self._had_nothing: set[str] = set()
+        #: keys of those of them that will have more of what is there, as the source says
+        self._has_more: set[str] = set()
         self._initialize(of.feed.own)
 
     def prepare(self) -> None:
@@ -104,6 +106,11 @@ class SplitReader:
     def rests(self) -> bool:
         """True if every open split had nothing when it was last asked, since the last pause."""
         return all(key_of(one.id) in self._had_nothing for one in self.state.open)
+
+    @property
+    def has_caught_up(self) -> bool:
+        """True if no open split has more of what is there, as far as each was asked."""
+        return not self._has_more
 
     def _is_resting(self, split: Split) -> bool:
         return self._of.clock() < self._resting.get(key_of(split.id), 0.0)
@@ -152,14 +159,22 @@ class SplitReader:
             frame, position, ended = _parted(self._source.read(of.spark, split.id, split.position))
             files, rows = self._staged(frame, folder)
             kept = dict(_as_json(dict(self._source.snapshot_state()))) if of.spec.state and rows else {}
+        self._has_more.discard(key_of(split.id))
         after = self.state.after_read(split, position, ended=ended)
         if not rows:
             self.state = after
             self._resting[key_of(split.id)] = of.clock() + of.spec.poll_ms / 1000
             self._had_nothing.add(key_of(split.id))
+            if of.available_now and not ended:
+                self._ask_for_more(split.id, position)
             return None
         self._had_nothing.discard(key_of(split.id))
         return self._written(number, SplitRead(split=split, state=after, files=files, rows=rows, run=of.run, own=kept))
+
+    def _ask_for_more(self, split: Any, position: Any) -> None:
+        with self._blamed(f"has_caught_up() of split {key_of(split)}"):
+            if not self._source.has_caught_up(split, position):
+                self._has_more.add(key_of(split))
 
     def _written(self, number: int, made: SplitRead) -> tuple[int, SplitRead]:
         """Let a read be durable; return its number and the one that is, which may be another driver's."""

@@ -29,7 +29,8 @@ class SplitReading:
     moved: Callable[[int, SplitRead], None] = lambda *_: None
     #: set before it is opened: called with the error of a read that failed
     failed: Callable[[BaseException], None] = lambda _: None
-    #: set before it is opened: called when none of the open splits has anything
+    #: set before it is opened: called when none of the open splits has anything of what
+    #: is there
     rested: Callable[[], None] = lambda: None
     _news: threading.Condition = field(init=False)
     #: held while the source is asked: one that is asked for another attempt waits
@@ -94,7 +95,8 @@ class SplitReading:
                 reader.prepare()
             while self._begin(attempt) and not self._read_once(attempt, reader):
                 if reader.rests and not self.of.feed.is_over(reader.state):
-                    self.rested()
+                    if reader.has_caught_up:
+                        self.rested()
                     self._rest()
                     reader.wake()
         except BaseException as error:
