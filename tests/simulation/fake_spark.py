@@ -329,6 +329,9 @@ class Engine:
     #: how long a query that has failed says that it runs, while Spark cleans up after it
     cleans_up_s: float = 0
 
+    #: False: its live sources know nothing of ``prepareForTriggerAvailableNow``
+    binds: bool = True
+
     #: where the drivers copy the logs of inboxes to, by the name that their paths begin with
     disks: dict[str, Store] = field(default_factory=dict)
 
@@ -367,9 +370,12 @@ def queries() -> Any:
 
 
 def bind(_: Any, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Bind live sources of the query whose batch is on this thread."""
+    """Bind live sources of the query whose batch is on this thread; return those that cannot be bound."""
+    query = _STREAMED.get()
+    if not query.engine.binds:
+        return tuple(numbers)
     for number in numbers:
-        _STREAMED.get().bind(number)
+        query.bind(number)
     return ()
 
 

@@ -13,9 +13,10 @@ from rekindle.protocol.operator_state import OperatorState
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
+from tests.simulation.fake_spark import live_row
 from tests.simulation.lives import Plans, bad_times
 from tests.simulation.test_custom_sources_simulated import custom_plan
-from tests.simulation.world import LIVE_DELAY, Plan, World, random_plan
+from tests.simulation.world import DELAY_MS, LIVE_DELAY, Plan, World, random_plan
 
 _MOST_S = 20_000
 
@@ -166,3 +167,28 @@ def test_runs_by_schedule_of_a_custom_source_read_what_is_there_and_stop(seed: i
 @pytest.mark.parametrize("seed", range(60, 1_000))
 def test_many_runs_by_schedule_read_what_is_there_and_stop(seed: int) -> None:
     live_by_schedule(seed)
+
+
+@pytest.mark.parametrize("slow", [1, 2])
+def test_a_task_that_never_comes_to_the_end_of_what_another_writes_does_not_hold_a_run(slow: int) -> None:
+    """Of a stream that cannot be bound, more comes all the time."""
+    plan = _chain(random.Random(0), 1)
+    speed = {"t0": 1_000.0, "t1": 1_000.0, "t2": 1_000.0, f"t{slow}": 80.0}
+    world = World(replace(plan, speed=speed, live={"live": 40.0}), 0, calm=True)
+    world.available_now, world.engine.binds = True, False
+    world.scheduler.pause(3)
+    before = _there(world)
+
+    def ask() -> None:
+        world.scheduler.pause(60)
+        world.ask(ControlRequest(verb="stop"))
+
+    began_s = world.scheduler.now_s
+    result = world.run(plan.settings, ask)
+    assert result is not None and result.state == "STOPPED"
+    assert world.scheduler.now_s < began_s + 60, "it was asked to stop"
+    assert _read_to(world)["live"] >= before["live"]
+    newest_ms = max(live_row("live", number)[2] for number in range(before["live"] + 1))
+    for task in plan.graph.tasks:
+        record = world.storage.last_record(layout.subtask(world.storage.job, task.uid, 0, 1))
+        assert record is not None and (record.watermark_ms or 0) >= newest_ms - DELAY_MS[LIVE_DELAY], task.uid

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from types import SimpleNamespace
 from typing import Any
 
 from rekindle.ids import SubtaskId
-from rekindle.spark.inputs.catching_up import CatchingUp
+from rekindle.spark.inputs.catching_up import CatchingUp, CaughtUpAt
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.progress import Progress
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
@@ -31,10 +32,18 @@ class Caught:
             Input(uid=uid, frame=frame, position=InputPosition(), spark_sources=(number,))
             for number, uid in enumerate(streams)
         ]
-        producer: Any = None
+        producer: Any = SimpleNamespace(ended_by=lambda batches: False)
         channel = Input(uid="p", frame=frame, position=InputPosition(), producers={0: producer})
-        self.of = CatchingUp([*inputs, channel], is_wanted=is_wanted, bind=self._bind, caught_up=self.told.append)
-        self.of.at_rest = lambda: None if self.waits else Progress(self._batch, {PRODUCER: self.read})
+        self.caught_up_at = CaughtUpAt()
+        self.of = CatchingUp(
+            [*inputs, channel],
+            is_wanted=is_wanted,
+            bind=self._bind,
+            caught_up=self.told.append,
+            subtask=SubtaskId("c", 0),
+            caught_up_at=self.caught_up_at,
+        )
+        self.of.reached = lambda: (Progress(self._batch, {PRODUCER: self.read}), not self.waits)
         self.of.nudge = self._nudge
 
     def _nudge(self) -> None:
@@ -139,6 +148,39 @@ def test_a_query_that_is_started_again_asks_them_again() -> None:
     caught.of.begin()
     assert caught.batch(1, 1) == [] and caught.finds_nothing() == [], "the look was of the query before"
     assert caught.bound == [[0, 1], [0, 1]]
+
+
+def test_where_more_is_always_on_its_way_it_has_to_read_what_was_there_when_its_producers_had_caught_up() -> None:
+    caught = Caught(streams="")
+    caught.begun()
+    caught.waits = True
+    for caught.read in (2, 4, 6):
+        assert caught.batch() == [], "its producer has not caught up"
+    caught.caught_up_at.note(PRODUCER, 6)
+    assert [caught.batch() for _ in range(9)] == [[]] * 9, "7 batches were written by then"
+    for caught.read in (7, 9, 11, 13):
+        assert caught.batch() == [], "what follows from the seventh may be on its way"
+    caught.read = 15
+    assert caught.batch() == [Progress(16, {PRODUCER: 15})]
+    caught.read = 17
+    assert len(caught.batch()) == 1, "that was enough"
+    caught.caught_up_at.note(PRODUCER, 20)
+    for caught.read in (21, 23, 25, 27, 29):
+        caught.batch()
+    assert caught.told[1:] == [Progress(22, {PRODUCER: 29})], "its producer has begun again"
+
+
+def test_what_is_read_after_enough_was_read_counts_for_nothing() -> None:
+    """Else the tasks that read this one would have to read more and more."""
+    caught = Caught(streams="")
+    caught.begun()
+    caught.caught_up_at.note(PRODUCER, 0)
+    caught.read = 1
+    caught.batch()
+    caught.batch()
+    for caught.read in range(2, 9):
+        caught.batch()
+    assert caught.told == [Progress(1, {PRODUCER: 1})]
 
 
 def test_in_any_other_run_nothing_is_bound_and_no_one_hears_of_it() -> None:

@@ -10,15 +10,21 @@ last rows closes windows, in a batch without data. So a subtask has caught up on
 once that batch is recorded: with timers of processing time, or a stream that cannot be bound, batches never end. Where
 there is nothing to close, Spark runs no such batch; but the tasks that read this one hear of its watermark by its batch
 records, so it is nudged to run one.
+
+A task may never come to the end of its channels: one that writes there may have batches without end, and be quicker. So
+it has to read what its producers had written when they had caught up (`CaughtUpAt`), and run the batches that
+follow from that (`_FOLLOWING`). What it says once it has is enough, however much it reads later.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from rekindle.ids import SubtaskId
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.progress import Progress
 from rekindle.storage.documents.batch import BatchRecord
@@ -28,6 +34,39 @@ Looks = Callable[[Callable[[int], None]], None]
 
 On a thread of its own; never, if the query ends before.
 """
+
+_FOLLOWING = 4
+"""Batches that follow where the next one always has more: what is on its way, and one more read of a custom source,
+take two, the watermark row that says how late that was is read by the third, and the fourth closes windows."""
+
+_NONE = SubtaskId("", 0)
+
+
+class CaughtUpAt:
+    """The subtasks of a run that have caught up, each with the batch by which it had."""
+
+    def __init__(self) -> None:
+        self._batches: dict[SubtaskId, int] = {}
+
+    def note(self, subtask: SubtaskId, batch: int | None) -> None:
+        """Note the batch by which a subtask has caught up; None: it has to catch up again."""
+        if batch is None:
+            self._batches.pop(subtask, None)
+        else:
+            self._batches[subtask] = batch
+
+    def is_read(self, inputs: Iterable[Input], read: Mapping[SubtaskId, int]) -> bool:
+        """Return True if the producers of all channels have ended or caught up, and all is read that they had written.
+
+        Args:
+            read: producer → how many of its batches are read.
+        """
+        return all(
+            producer.ended_by(read.get(subtask, 0)) or read.get(subtask, 0) > self._batches.get(subtask, math.inf)
+            for item in inputs
+            for index, producer in item.producers.items()
+            for subtask in (SubtaskId(item.uid, index),)
+        )
 
 
 class CatchingUp:
@@ -39,7 +78,9 @@ class CatchingUp:
         bind: binds streams, by their numbers in Spark's order, to what is there; returns those that cannot be bound.
             Called on the thread of a batch.
         caught_up: called with how far all is read once nothing is left to do, from whichever thread has found that
-            out; again when more was read of its channels since.
+            out; again when more was read of its channels since, until that is enough.
+        subtask: this one.
+        caught_up_at: the batches with which the subtasks of the run have caught up.
     """
 
     def __init__(
@@ -50,14 +91,18 @@ class CatchingUp:
         watermark_ms: int | None = None,
         bind: Callable[[Collection[int]], Collection[int]] = lambda numbers: numbers,
         caught_up: Callable[[Progress], None] = lambda _: None,
+        subtask: SubtaskId = _NONE,
+        caught_up_at: CaughtUpAt | None = None,
     ) -> None:
         self._sources = [item for item in inputs if not item.is_channel]
         self._streams = [item for item in self._sources if item.feed is None]
         # Where nothing but bounded sources is read, it ends by itself.
         self._is_wanted = is_wanted and any(item.is_channel or not item.bounded for item in inputs)
+        self._channels = [item for item in inputs if item.is_channel]
         self._bind, self._caught_up = bind, caught_up
-        #: tells how far all is read; None: something is on its way to the query
-        self.at_rest: Callable[[], Progress | None] = lambda: None
+        self._subtask, self._caught_up_at = subtask, caught_up_at or CaughtUpAt()
+        #: tells how far all is read, and whether nothing is on its way to the query; None: it is given nothing
+        self.reached: Callable[[], tuple[Progress, bool] | None] = lambda: None
         #: lets the query run a batch without data; nothing where no task reads this one
         self.nudge: Callable[[], None] = lambda: None
         self._watermark_ms = watermark_ms or 0
@@ -67,6 +112,7 @@ class CatchingUp:
     def begin(self) -> None:
         """Begin again with a query that is about to be started: it asks every stream once more."""
         with self._lock:
+            self._caught_up_at.note(self._subtask, None)
             self._left = {item.uid for item in self._sources}
             self._is_bound = False
             self._unbound: Collection[int] = ()
@@ -75,6 +121,10 @@ class CatchingUp:
             #: the place to which all was read when nothing was found left to read; None: something is
             self._read: Progress | None = None
             self._has_reported = False
+            #: the progress in its channels when it last reported
+            self._reported: Mapping[SubtaskId, int] | None = None
+            #: the batch with which enough was read, although more is on its way
+            self._enough_at: int | None = None
             #: lets the query look; None: it does not run yet
             self._look: Looks | None = None
             self._is_looking = False
@@ -139,17 +189,35 @@ class CatchingUp:
             return
         with self._lock:
             self._left -= {item.uid for item in self._sources if item.ended}
-            now, before = None if self._left else self.at_rest(), self._read
-            if now is None:
+            reached = None if self._left else self.reached()
+            if reached is None or (self._reported is not None and self._is_enough(self._reported)):
                 return
-            if before is None or now.read != before.read:
-                self._read, self._has_reported, is_done = now, False, False
-            else:
-                is_done = not self._has_reported and is_over(before, now)
-                self._has_reported |= is_done
-            look, since = None if self._is_looking or self._has_reported else self._look, self._read
+            now, rests = reached
+            is_done = self._is_over(now, is_over) if rests else self._is_through(now)
+            if is_done:
+                self._has_reported, self._reported, self._enough_at = True, now.read, None
+                self._caught_up_at.note(self._subtask, now.batch)
+            look, since = None if self._is_looking or self._has_reported or not rests else self._look, self._read
             self._is_looking |= look is not None
         if is_done:
             self._caught_up(now)
         if look is not None:
             look(partial(self._found_nothing, look, since))
+
+    def _is_over(self, now: Progress, is_over: Callable[[Progress, Progress], bool]) -> bool:
+        before = self._read
+        if before is None or now.read != before.read:
+            self._read, self._has_reported = now, False
+            return False
+        return not self._has_reported and is_over(before, now)
+
+    def _is_enough(self, read: Mapping[SubtaskId, int]) -> bool:
+        return self._caught_up_at.is_read(self._channels, read)
+
+    def _is_through(self, now: Progress) -> bool:
+        """Return True if what follows is done from all that is to be read, though more is on its way."""
+        if not self._is_enough(now.read):
+            self._enough_at = None
+        elif self._enough_at is None:
+            self._enough_at = now.batch
+        return self._enough_at is not None and now.batch >= self._enough_at + _FOLLOWING

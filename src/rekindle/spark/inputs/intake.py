@@ -208,10 +208,10 @@ class Intake:
         """True if there are sources, and all of them were read to their end."""
         return bool(self._sources) and all(item.ended for item in self._sources)
 
-    def at_rest(self) -> Progress | None:
-        """Return how far all is read, where nothing that was admitted is still to be read; None elsewhere."""
+    def reached(self) -> tuple[Progress, bool] | None:
+        """Return how far all is read, and whether nothing that was admitted is still to be read; None: it is closed."""
         with self._lock:
-            return None if not self._open or any(map(_is_on_its_way, self._inputs)) else self._progress()
+            return (self._progress(), not any(map(_is_on_its_way, self._inputs))) if self._open else None
 
     def nudge(self) -> None:
         """Admit a watermark row that says nothing new, where an input has any: a batch has to read it."""

@@ -28,7 +28,7 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.operator_states import custom_splits
 from rekindle.session import scratch
-from rekindle.spark.inputs.catching_up import CatchingUp
+from rekindle.spark.inputs.catching_up import CatchingUp, CaughtUpAt
 from rekindle.spark.inputs.custom import Custom
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import located
@@ -74,6 +74,7 @@ class Assembly:
         self._topology = run.graph.topology
         #: the store in which queries read the logs of their inboxes
         self._logs = shown_logs(run.storage.store, scratch.held())
+        self._caught_up_at = CaughtUpAt()
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
         #: subtask → what lies in its channels
@@ -161,6 +162,8 @@ class Assembly:
                 watermark_ms=record.watermark_ms if record else None,
                 bind=partial(bind, spark),
                 caught_up=lambda at: self._of.post(e.CaughtUp(task=subtask, batch=at.batch, read=at.read)),
+                subtask=subtask,
+                caught_up_at=self._caught_up_at,
             ),
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), built.files_too_old_ms),

@@ -28,7 +28,7 @@ def listen_to_readings(
         intake.nudge()
         wake()
 
-    parts.catching_up.at_rest = intake.at_rest
+    parts.catching_up.reached = intake.reached
     if parts.backlog is not None:
         parts.catching_up.nudge = nudge
     for item in parts.inputs:
