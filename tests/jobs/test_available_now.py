@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import rekindle as rk
+from tests.jobs.kit import committed
+from tests.jobs.stateful_processors import by_timers
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_file_a_batch")]
 
@@ -112,6 +114,66 @@ def test_each_run_reads_what_is_there_and_stops_though_more_comes_all_the_time(s
 
     assert run(1_000) == "STOPPED", "nothing has come"
     assert rows() == Counter([1, 2, *names])
+
+
+def ticking(rows: Any) -> Any:
+    """Let rows set a timer of processing time, which sets itself again for ever, and count how often it fires."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Ticking(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle, self.ticks = handle, handle.getValueState("ticks", "n long")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            if not list(self.handle.listTimers()):
+                self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1)
+            return iter(())
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            number = (self.ticks.get()[0] if self.ticks.exists() else 0) + 1
+            self.ticks.update((number,))
+            self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1)
+            yield Row(tick=number)
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("k").transformWithState(Ticking(), "tick long", "Append", "ProcessingTime")
+
+
+@pytest.mark.since("4.1")
+def test_a_timer_that_sets_itself_again_for_ever_does_not_hold_a_run_and_one_of_event_time_fires_in_it(
+    spark: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F
+
+    write(tmp_path / "live", 1, 2, 3, 4)
+
+    def job() -> rk.Job:
+        made = rk.Job("timers")
+        stream = rk.Stream(
+            lambda spark: (
+                spark.readStream.schema("n long, ts timestamp")
+                .json(str(tmp_path / "live"))
+                .select("ts", F.lit("a").alias("k"), F.col("n").alias("v"))
+            )
+        )
+        live = made.source("live", stream, event_time="ts", watermark="30 minutes")
+        ticks = made.task(live, uid="ticks")(ticking)
+        read = made.task(ticks, uid="read")(lambda ticks: ticks)
+        made.sink("read", read, rk.sinks.Parquet(tmp_path / "read"))
+        made.sink("hours", made.task(live, uid="hours")(by_timers("value")), rk.sinks.Parquet(tmp_path / "hours"))
+        return made
+
+    seen: list[int] = []
+    for hours in ([1, 2], [1, 2, 3, 4]):
+        assert job().run(spark, storage=str(tmp_path / "state"), available_now=True).state == "STOPPED"
+        ticks = sorted(row["tick"] for row in committed(tmp_path / "read"))
+        assert ticks == list(range(1, len(ticks) + 1)) and len(ticks) > len(seen)
+        assert sorted(row["v"] for row in committed(tmp_path / "hours")) == hours
+        seen = ticks
+        write(tmp_path / "live", 6)
 
 
 def test_a_stream_that_cannot_be_bound_is_read_for_a_batch(spark: Any, tmp_path: Path) -> None:

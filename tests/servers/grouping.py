@@ -10,6 +10,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 TOGETHER: dict[str, tuple[str, ...]] = {
     "kafka": (
         "tests/crash/test_connectors.py",
+        "tests/jobs/test_available_now_of_kafka.py",
         "tests/jobs/test_backlog_of_kafka.py",
         "tests/sinks/test_examining.py",
         "tests/sinks/test_kafka.py",
