@@ -72,15 +72,15 @@ def test_whatever_is_broken_in_one_job_no_answer_about_another_is(tmp_path: Path
         numbers = re.sub(rb'("\w+"):\s*\d+', BROKEN[how], whole)
         document.write_bytes(numbers if how == "numbers" else BROKEN[how])
         app = application(Monitors([world.store]), Policy())
-        client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
-
-        for path in ("/api/v1/jobs", "/api/v1/storages", "/api/v1/recent", "/metrics", "/v1/jobs/overview"):
-            assert client.get(path).status_code == 200, (document, path)
-        for route in ROUTES:
-            path = PREFIX + route.path.replace("{id}", "4")
-            assert client.get(path.replace("{job}", "good")).status_code == 200 or "contents" in path
-            assert client.get(path.replace("{job}", "bad")).status_code in (200, 404, 409, 503), (document, path)
-        assert [job["state"] for job in client.get("/api/v1/jobs").json() if job["job"] == "good"] == ["RUNNING"]
+        # One loop for all requests: each would start one, and a thread, of its own.
+        with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+            for path in ("/api/v1/jobs", "/api/v1/storages", "/api/v1/recent", "/metrics", "/v1/jobs/overview"):
+                assert client.get(path).status_code == 200, (document, path)
+            for route in ROUTES:
+                path = PREFIX + route.path.replace("{id}", "4")
+                assert client.get(path.replace("{job}", "good")).status_code == 200 or "contents" in path
+                assert client.get(path.replace("{job}", "bad")).status_code in (200, 404, 409, 503), (document, path)
+            assert [job["state"] for job in client.get("/api/v1/jobs").json() if job["job"] == "good"] == ["RUNNING"]
         document.write_bytes(whole)
 
 
