@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -17,6 +18,12 @@ class ErrorAnswer(msgspec.Struct):
     """The answer where something is wrong."""
 
     error: ErrorView
+
+
+@cache  # a server starts without it, and few readers ask for it
+def encoded(version: str) -> bytes:
+    """Return `document` as JSON."""
+    return msgspec.json.encode(document(version))
 
 
 def document(version: str) -> Json:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from importlib import resources
 from pathlib import Path
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -36,13 +35,12 @@ garbage collector, which would look at all that the server remembers of its jobs
 def application(monitors: Monitors, policy: Policy, version: str = "") -> ASGIApp:
     """Return the whole server, guarded by `policy`."""
     actions = Actions(monitors)
-    document = msgspec.json.encode(openapi.document(version))
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def described(_: Request) -> Response:
-        return Response(document, media_type="application/json")
+        return Response(openapi.encoded(version), media_type="application/json")
 
     async def measured(_: Request) -> Response:
         body, kind = await run_in_threadpool(metrics.exposition, monitors)
