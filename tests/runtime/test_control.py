@@ -17,6 +17,8 @@ from rekindle.storage.bell import ring
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+from rekindle.testing.fake_runner import HELD
 from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import HURRY, JOB, NEVER, World, ended, until
 
@@ -55,6 +57,25 @@ def test_each_verb_does_what_it_says(world: World, running: Any, tmp_path: Path)
     assert Path(answer_to(world, "b").savepoint or "", "manifest.json").exists()
     leave(world, "c", "stop")
     assert answer_to(world, "c").state == "STOPPED"
+
+
+def test_a_checkpoint_has_every_batch_that_was_committed_before_it_was_asked_for(world: World) -> None:
+    """Also when both happen just before the driver looks for requests."""
+    world.rows.available, world.rows.ended = 6, False
+
+    class Late(LocalStore):
+        def names(self, folder: str) -> list[str]:
+            if folder == layout.control(JOB) and world.rows.available == 6 and world.read() == 6:
+                world.rows.available = 9
+                until(lambda: world.read() == 9)
+                leave(world, "a")
+            return super().names(folder)
+
+    world.store = Late(world.location)
+    handle = world.start(**NEVER)
+    assert answer_to(world, "a").checkpoint == 1
+    assert world.sinks["out"].rows == list(range(9 - HELD))
+    handle.cancel()
 
 
 @pytest.mark.parametrize("verb", ["start", "", "Stop", "drain", "forget"])

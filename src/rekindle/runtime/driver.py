@@ -139,8 +139,8 @@ class Driver:
             if asked and self._is_fenced():
                 return
             if asked:
-                self._feed_waiting()  # earlier events are handled before the request
                 for request in self._requests.heard(now):
+                    self._feed_waiting()  # first what was before the request: its client may have seen the batch
                     self._feed(request)
             now_ms = self._elapsed.now_ms()
             self._feed(e.Ticked(now_ms=now_ms))
