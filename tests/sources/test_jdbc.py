@@ -110,9 +110,12 @@ class Reading:
         return len(found)
 
     def all(self) -> list[Any]:
-        """Read until nothing comes."""
-        while self.once() and not self.ended:
-            pass
+        """Read until nothing comes twice: what ends as the server answers is waited for until the next look."""
+        nothing = 0
+        while nothing < 2:
+            nothing = 0 if self.once() else nothing + 1
+            if self.ended:
+                break
         return self.rows
 
 
