@@ -36,6 +36,7 @@ readonly SMOKE=(
     tests/sinks/test_tables_read_by_spark.py
     tests/sources/test_kafka.py
     tests/sources/test_jdbc.py
+    tests/sources/test_streams_of_tables.py
 )
 
 find_python() {

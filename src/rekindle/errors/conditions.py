@@ -482,6 +482,23 @@ CONDITIONS: dict[str, Condition] = {
                 "topic) for longer than a job is down."
             ),
         ),
+        TABLE_NOT_CONTINUED=(
+            "Source {source!r}: the table cannot be read on from where the job stands. {reason}",
+            (
+                "Rows were changed or deleted, versions that are to be read next are gone, or the table was made "
+                "again. Nothing was skipped. The stream's options can leave changes out (skipChangeCommits of Delta, "
+                "streaming-skip-overwrite-snapshots and streaming-skip-delete-snapshots of Iceberg). Otherwise read "
+                "the table as it is now with a source with a new uid. Keep versions for longer than a job is down."
+            ),
+        ),
+        TABLE_COLUMNS_CHANGED=(
+            "Source {source!r}: the columns of the table are not those that it had when the job started. {reason}",
+            (
+                "Run the job again: it reads on with the columns as they are now, if its tasks and sinks take them. "
+                "If a column was renamed, dropped or given another type, the connector does not read on: read the "
+                "table as it is now with a source with a new uid."
+            ),
+        ),
         SOURCE_SERVER_FAILED=(
             "Source {source!r}: {server} failed: {reason}",
             (

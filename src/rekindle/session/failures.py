@@ -19,6 +19,7 @@ from rekindle.errors import InputError, RekindleError, RestoreError, StorageErro
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
 from rekindle.session.servers import of_driver, of_kafka
+from rekindle.session.tables import of_table
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 AFTER_9999 = "REKINDLE_EVENT_TIME_AFTER_9999"
@@ -198,8 +199,8 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
     if any(link.no_room for link in links):
         return StorageError("STORAGE_FULL", uri=_ROOM, reason=brief(error))
-    if (of_server := of_kafka(links, source_of("") or "")) is not None:
-        return of_server
+    if (of_stream := of_kafka(links, uids := source_of("") or "") or of_table(links, uids)) is not None:
+        return of_stream
     reading = next((number for number, link in enumerate(links) if _is_reading(link)), None)
     if reading is None or any(link.is_users for link in links):
         return None
@@ -273,8 +274,7 @@ def brief(error: BaseException) -> str:
             return _MODULE.sub("", raised[-1])[:_LENGTH]
     if (said := of_driver(links)) is not None:
         return said[:_LENGTH]
-    telling = [link for link in links if link.condition and not _WRAPPING.fullmatch(link.condition)]
-    if telling:
+    if telling := [link for link in links if link.condition and not _WRAPPING.fullmatch(link.condition)]:
         link = telling[-1]
         match = _CONDITION.match(link.message.lstrip())  # the parser's words begin with an empty line
         words = match[2] if match else _first_line(link.message)
