@@ -19,6 +19,9 @@ _UNITS_MS = {
     "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
 _UNITS_BYTES = {"b": 1, "kb": 1_000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+ATTEMPTS_AVAILABLE_NOW = 10
+"""The default of ``restart.attempts`` in a run of what is available now."""
+
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
@@ -179,7 +182,8 @@ class Config:
         None,
         _count_or_unlimited,
         "Tries after failures in a row before the job fails: of a task, of a commit, or, where too many checkpoints "
-        "have failed, of the whole job. Progress resets the count.",
+        "have failed, of the whole job. Progress resets the count. In a run of what is available now the default is "
+        f"{ATTEMPTS_AVAILABLE_NOW}: in all about five minutes.",
     )
     restart_window_ms: int = _setting(
         "restart.window",
@@ -218,9 +222,13 @@ class Config:
     )
 
     @classmethod
-    def of(cls, values: Mapping[str, object] | None = None) -> Config:
-        """Parse ``{"checkpoint.interval": "10 s", ...}``; unknown keys and bad values raise `ConfigError`."""
-        parsed: dict[str, Any] = {}
+    def of(cls, values: Mapping[str, object] | None = None, *, available_now: bool = False) -> Config:
+        """Parse ``{"checkpoint.interval": "10 s", ...}``; unknown keys and bad values raise `ConfigError`.
+
+        Args:
+            available_now: True for a run of what is available now, which does not try without end by itself.
+        """
+        parsed: dict[str, Any] = {"restart_attempts": ATTEMPTS_AVAILABLE_NOW} if available_now else {}
         for key, value in _items("config", values or {}):
             setting = SETTINGS.get(key)
             if setting is None:

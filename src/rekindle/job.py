@@ -151,7 +151,8 @@ class Job(DefinedJob):
         """
         _check_rewind(rewind_sinks, restore)
         _check_claim(claim_mode, restore)
-        settings, definition, of_spark = Config.of(config), self.definition(), texts(spark_config or {})
+        settings = Config.of(config, available_now=available_now)
+        definition, of_spark = self.definition(), texts(spark_config or {})
         # After the definition, which says that PySpark is missing.
         from rekindle.beginning import begin
         from rekindle.session.jvm import log_of_jvm

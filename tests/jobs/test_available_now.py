@@ -187,3 +187,19 @@ def test_a_stream_that_cannot_be_bound_is_read_for_a_batch(spark: Any, tmp_path:
     job.sink("rows", values, rk.sinks.Parquet(str(tmp_path / "rows")))
     result = job.run(spark, storage=str(tmp_path / "state"), available_now=True)
     assert result.state == "STOPPED"
+
+
+def test_a_run_whose_source_fails_ends_with_an_error_after_some_attempts(spark: Any, tmp_path: Path) -> None:
+    """By default: a scheduler waits for it, and has to know."""
+    write(tmp_path / "live", 1)
+    job = rk.Job("broken")
+    live = job.source(
+        "live", rk.Stream(lambda s: s.readStream.schema("n long, ts timestamp").json(str(tmp_path / "live")))
+    )
+    out = job.task(live, uid="out")(lambda rows: rows.selectExpr("CAST(raise_error('no') AS int) AS n"))
+    job.sink("out", out, rk.sinks.Parquet(str(tmp_path / "out")))
+    soon = {"restart.delay": "1 ms", "restart.delay_max": "1 ms"}
+    with pytest.raises(rk.RekindleError) as caught:
+        job.run(spark, storage=str(tmp_path / "storage"), config=soon, available_now=True)
+    assert caught.value.code == "RESTARTS_EXHAUSTED"
+    assert caught.value.parameters["attempts"] == 11

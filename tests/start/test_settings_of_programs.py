@@ -35,3 +35,10 @@ def test_a_name_that_is_no_text_is_an_unknown_setting() -> None:
     with pytest.raises(ConfigError) as refused:
         Config.of({1: "2"})  # type: ignore[dict-item]
     assert refused.value.code == "KEY_UNKNOWN"
+
+
+def test_a_run_of_what_is_available_now_gives_up_unless_the_settings_say_otherwise() -> None:
+    assert Config.of({}).restart_attempts is None
+    assert Config.of({}, available_now=True).restart_attempts == 10
+    assert Config.of({"restart.attempts": "unlimited"}, available_now=True).restart_attempts is None
+    assert Config.of({"restart.attempts": "2"}, available_now=True).restart_attempts == 2
