@@ -6,14 +6,16 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.progress.directory import read_offsets
-from rekindle.spark.streaming.running_plan import RunningPlan, plan_of, running_plan
+from rekindle.spark.streaming.running_plan import RunningPlan, plan_of, refuse_partly_read, running_plan
 from rekindle.storage.local import LocalStore
 
 
@@ -80,3 +82,15 @@ def test_a_plan_that_was_written_over_is_not_what_the_query_runs(spark: SparkSes
     writer = files(spark, tmp_path, "a").writeStream.foreachBatch(look).trigger(availableNow=True)
     writer.option("checkpointLocation", str(tmp_path / "progress")).start().awaitTermination()
     assert met[:4] == [True, False, False, False]
+
+
+def test_a_spark_that_does_not_look_for_parts_of_the_state_is_not_asked() -> None:
+    """Spark 3.5 has no reporter of its own, and 4.0 has one that does not look."""
+    of_3_5, of_4_0 = Mock(), Mock()
+    of_3_5.progressReporter.side_effect = Py4JError("Method progressReporter([]) does not exist")
+    of_4_0.progressReporter().shouldValidateStateStoreCommit.side_effect = Py4JError("does not exist")
+    for query in (of_3_5, of_4_0):
+        session = Mock()
+        session._jsparkSession.streams().get().streamingQuery.return_value = query
+        refuse_partly_read(session)
+        query.lastExecution.assert_not_called()

@@ -88,8 +88,8 @@ def refuse_partly_read(spark: SparkSession) -> None:
     Before 4.1 it does not look, and neither does this.
     """
     query = running_query(spark)
-    reporter = query.progressReporter()
     try:
+        reporter = query.progressReporter()  # not there in 3.5
         looks = reporter.shouldValidateStateStoreCommit()
     except Py4JError:
         return
