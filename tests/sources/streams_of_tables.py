@@ -78,7 +78,8 @@ class Lives:
 
     def add(self, first: int, end: int) -> None:
         """Append the rows from `first` to before `end`."""
-        self.spark.sql(f"INSERT INTO {NAME} (id) SELECT id FROM range({first}, {end})")
+        values = ", ".join("id" if column == "id" else "NULL" for column in self.spark.table(NAME).columns)
+        self.spark.sql(f"INSERT INTO {NAME} SELECT {values} FROM range({first}, {end})")
         self.rows += end - first
 
     def sql(self, statement: str) -> None:
