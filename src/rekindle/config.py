@@ -14,14 +14,14 @@ from typing import Any
 
 from rekindle.errors import ConfigError, DefinitionError
 
+ATTEMPTS_AVAILABLE_NOW = 10
+"""The default of ``restart.attempts`` in a run of what is available now."""
+
 _UNITS_MS = {
     "ms": 1, "millisecond": 1, "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000,
     "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
 _UNITS_BYTES = {"b": 1, "kb": 1_000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-ATTEMPTS_AVAILABLE_NOW = 10
-"""The default of ``restart.attempts`` in a run of what is available now."""
-
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
@@ -183,7 +183,7 @@ class Config:
         _count_or_unlimited,
         "Tries after failures in a row before the job fails: of a task, of a commit, or, where too many checkpoints "
         "have failed, of the whole job. Progress resets the count. In a run of what is available now the default is "
-        f"{ATTEMPTS_AVAILABLE_NOW}: in all about five minutes.",
+        f"{ATTEMPTS_AVAILABLE_NOW}: about five minutes with the default pauses.",
     )
     restart_window_ms: int = _setting(
         "restart.window",

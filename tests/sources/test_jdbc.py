@@ -112,10 +112,8 @@ class Reading:
     def all(self) -> list[Any]:
         """Read until nothing comes twice: what ends as the server answers is waited for until the next look."""
         nothing = 0
-        while nothing < 2:
+        while nothing < 2 and not self.ended:
             nothing = 0 if self.once() else nothing + 1
-            if self.ended:
-                break
         return self.rows
 
 
