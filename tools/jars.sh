@@ -14,3 +14,16 @@ fetch_jars() {
         return 1
     fi
 }
+
+# Delta and Iceberg for Spark $2 into the folder $1; fails where they have none for it.
+fetch_tables() {
+    local delta iceberg
+    case $2 in
+    3.5.*) delta=delta-spark_2.12:3.3.3 iceberg=iceberg-spark-runtime-3.5_2.12:1.10.2 ;;
+    4.0.*) delta=delta-spark_2.13:4.0.1 iceberg=iceberg-spark-runtime-4.0_2.13:1.10.2 ;;
+    4.1.*) delta=delta-spark_4.1_2.13:4.4.0 iceberg=iceberg-spark-runtime-4.1_2.13:1.12.0 ;;
+    *) return 1 ;;
+    esac
+    fetch_jars "$1" "-Ddelta=${delta%:*}" "-Ddelta.version=${delta#*:}" \
+        "-Diceberg=${iceberg%:*}" "-Diceberg.version=${iceberg#*:}"
+}

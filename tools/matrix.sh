@@ -53,30 +53,15 @@ find_python() {
 # The Scala that PySpark from PyPI is built with.
 scala_of() { case $1 in 3.*) echo 2.12 ;; *) echo 2.13 ;; esac }
 
-# Delta and Iceberg for Spark $1, as options of Maven; fails where they have none for it.
-tables_for() {
-    local delta iceberg
-    case $1 in
-    3.5.*) delta=delta-spark_2.12:3.3.3 iceberg=iceberg-spark-runtime-3.5_2.12:1.10.2 ;;
-    4.0.*) delta=delta-spark_2.13:4.0.1 iceberg=iceberg-spark-runtime-4.0_2.13:1.10.2 ;;
-    4.1.*) delta=delta-spark_4.1_2.13:4.4.0 iceberg=iceberg-spark-runtime-4.1_2.13:1.12.0 ;;
-    *) return 1 ;;
-    esac
-    printf -- '-Ddelta=%s -Ddelta.version=%s -Diceberg=%s -Diceberg.version=%s' \
-        "${delta%:*}" "${delta#*:}" "${iceberg%:*}" "${iceberg#*:}"
-}
-
 # An environment in $1 with PySpark $2 on the interpreter $3.
 make_environment() {
-    local tables
     "$3" -m venv --clear "$1" || return 1
     # PySpark 3.5 and 4.0 know no newer pyarrow.
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
         '.[spark,delta,iceberg,postgres,kafka,s3,dev]' "pyspark==$2" 'pyarrow<20' || return 1
     # What cannot be fetched is skipped by its tests.
     fetch_jars "$1/spark-kafka" "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")" || true
-    # shellcheck disable=SC2086 # several options
-    if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables || true; fi
+    fetch_tables "$1/spark-tables" "$2" || true
     ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
     ln -sfn "$PWD/.venv/spark-postgres" "$1/spark-postgres"
     ln -sfn "$PWD/.venv/spark-jdbc" "$1/spark-jdbc"

@@ -232,6 +232,24 @@ want_connectors() {
         say "no connector to Azure could be fetched: the tests of Spark on Azure will be skipped"
 }
 
+# The oldest PySpark that the package allows, for a few tests: beside the newest, for Pythons that look there first.
+want_oldest_pyspark() {
+    local folder=$VENV/oldest-pyspark
+    if [ ! -d "$folder/pyspark" ]; then
+        say "fetching PySpark 3.5"
+        rm -rf "$folder" "$folder.new"
+        if ! in_time "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
+            --target "$folder.new" pyspark==3.5.7 py4j==0.10.9.7 >"$folder.log" 2>&1; then
+            say "no PySpark 3.5 could be fetched: its tests will be skipped"
+            return
+        fi
+        mv "$folder.new" "$folder"
+    fi
+    if [ ! -d "$folder/spark-tables" ] && command -v mvn >/dev/null; then
+        fetch_tables "$folder/spark-tables" 3.5.7 || say "no Delta for PySpark 3.5 could be fetched: its test will be skipped"
+    fi
+}
+
 # Azurite, which is Microsoft's own emulator of Azure's blobs.
 want_azure() {
     [ ! -d "$VENV/azurite/node_modules/azurite" ] || return 0
@@ -323,6 +341,7 @@ else
     want_kerberos &
     # Two Mavens would write to one repository.
     if command -v mvn >/dev/null; then want_connectors; fi
+    want_oldest_pyspark
     wait
 fi
 
