@@ -12,13 +12,13 @@ from rekindle.session.failures import (
     AFTER_9999,
     BEFORE_EPOCH,
     brief,
-    chain,
     is_of_newer_spark,
     is_of_other_query,
     is_same_file,
     task_failed,
     translate,
 )
+from rekindle.session.links import chain
 
 PATH = "file:///data/history/a%20b.parquet"
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 7, in work\n    raise\n'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.session.failures import brief, chain, translate
+from rekindle.session.failures import brief, translate
+from rekindle.session.links import chain
 from rekindle.session.servers import of_source
 from tests.session.test_failures import FromSpark, Java
 

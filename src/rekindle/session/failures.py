@@ -1,23 +1,20 @@
 """Translate an exception of Spark's into an error with a code.
 
-Spark nests its exceptions: what a batch raised is the outermost link of a chain, and the reason lies deeper. Each link
-has a class and, where Spark gave it one, a condition. These two decide, and where an exception was raised; never the
-words, which may be a user's own. A file counts as a source's only where Spark says that it was reading that file.
+Each link of its chain has a class and, where Spark gave it one, a condition. These two decide, and where an exception
+was raised; never the words, which may be a user's own. A file counts as a source's only where Spark says that it was
+reading that file.
 """
 
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
 from urllib.parse import unquote
-
-from py4j.protocol import Py4JError
 
 from rekindle.errors import InputError, RekindleError, RestoreError, StorageError, one_line, storable
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
+from rekindle.session.links import Link, chain, trace
 from rekindle.session.servers import of_driver, of_kafka
 from rekindle.session.tables import of_table
 
@@ -30,9 +27,6 @@ _GUARD = re.compile(
     flags=re.DOTALL,
 )
 """All of what the guard says, in Spark 4 and in Spark 3.5; the name of a column may hold any letter."""
-
-_READING = re.compile(r"FAILED_READ_FILE(\..*)?|CANNOT_READ_FILE_FOOTER|_LEGACY_ERROR_TEMP_(2055|2062|2063|2064)")
-"""Conditions of an exception that wraps what went wrong with a file; the numbers are Spark 3.5's."""
 
 _MISFIT = re.compile(r".*PARQUET_COLUMN_DATA_TYPE_MISMATCH|_LEGACY_ERROR_TEMP_2063|CANNOT_MERGE_SCHEMAS?(\..*)?")
 _MALFORMED = re.compile(r"MALFORMED_RECORD_IN_PARSING(\..*)?|MALFORMED_CSV_RECORD|_LEGACY_ERROR_TEMP_2177")
@@ -50,111 +44,18 @@ _FORMATS = ("org.apache.parquet.", "org.apache.orc.", "shaded.parquet.")
 _WRAPPING = re.compile(r"INTERNAL_ERROR|STREAM_FAILED|TASK_WRITE_FAILED|FAILED_READ_FILE\.NO_HINT|_LEGACY_ERROR_TEMP.*")
 """Conditions that say nothing of the reason where there is a deeper one."""
 
-_NO_ROOM = ("No space left on device", "Disk quota exceeded")
-"""All that the JVM says of ENOSPC and EDQUOT; its exceptions of the system's errors have no number."""
-
 _ROOM = "a directory that Spark writes to (the storage, spark.local.dir, or the target of a sink)"
 
 _PERMISSION = "(Permission denied)"
 """The end of Java's FileNotFoundException for a file that is there: Java has no class of its own for that."""
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*?)(?:\s*SQLSTATE:|\n|$)")
-_IN_TEXT = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 """The last line of a traceback from a Python worker: the user's own exception."""
 
 _MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=\w+(?::|$))")
-_ASSERTING = "scala.Predef"
-"""Scala's ``assert`` raises in the name of its caller."""
-_FRAMES = 4
 _SCHEME = re.compile(r"^(?:\w+:)?/+")
 _LENGTH = 500
-_LINKS = 50
-
-
-class Link(NamedTuple):
-    """One exception of a chain."""
-
-    #: of its class, with the package
-    name: str
-    #: Spark's name of it; empty where it has none
-    condition: str
-    message: str
-    #: the file that it is about, as Spark writes it; empty where it says nothing of one
-    path: str
-    #: class that raised it; empty where that is not known
-    raised_by: str
-    #: the system's or RocksDB's word that there is no room on a disk
-    no_room: bool = False
-
-    @property
-    def short_name(self) -> str:
-        """The class without its package."""
-        return re.split(r"[.$]", self.name)[-1]
-
-    @property
-    def is_of_python(self) -> bool:
-        """True if its message is the traceback of a Python worker, or ends with it."""
-        return self.short_name == "PythonException" or self.condition.startswith("STREAMING_PYTHON_RUNNER")
-
-    @property
-    def is_users(self) -> bool:
-        """True if a user's code has raised it, so that its words are the user's."""
-        return self.short_name == "PythonException" or self.condition == "USER_RAISED_EXCEPTION"
-
-
-def chain(error: BaseException) -> list[Link]:
-    """Return the JVM's exceptions that one of PySpark's stands for, the outermost first; none for one of Python's."""
-    return list(_links(getattr(error, "_origin", None) or getattr(error, "java_exception", None)))
-
-
-def _links(java: Any) -> Iterator[Link]:
-    try:
-        for _ in range(_LINKS):
-            if java is None:
-                return
-            message = str(java.getMessage() or "")
-            name, raised_by = java.getClass().getName(), _raised_by(java)
-            full = _is_full(java, name, message, raised_by)
-            yield Link(name, _condition(java), message, _path(java, message), raised_by, full)
-            java = java.getCause()
-    except (Py4JError, OSError):
-        return  # the JVM is gone: what was read of it until now counts
-
-
-def _asked(java: Any, method: str) -> Any:
-    """Return what a method returns; None where the class has no such method."""
-    try:
-        return getattr(java, method)()
-    except (Py4JError, AttributeError, TypeError):
-        return None
-
-
-def _condition(java: Any) -> str:
-    return str(_asked(java, "getCondition") or _asked(java, "getErrorClass") or "")
-
-
-def _path(java: Any, message: str) -> str:
-    parameters = _asked(java, "getMessageParameters")
-    if parameters is not None and (path := parameters.get("path") or parameters.get("filePath")):
-        return str(path)
-    return match[1] if _READING.fullmatch(_condition(java)) and (match := _IN_TEXT.search(message)) else ""
-
-
-def _raised_by(java: Any) -> str:
-    trace = _asked(java, "getStackTrace")
-    frames = (str(trace[number].getClassName()) for number in range(min(len(trace or ()), _FRAMES)))
-    return next((name for name in frames if not name.startswith(_ASSERTING)), "")
-
-
-def _is_full(java: Any, name: str, message: str, raised_by: str) -> bool:
-    """Return True for what the JVM, or RocksDB, raises itself where a disk is full."""
-    if name == "org.rocksdb.RocksDBException":
-        status = _asked(java, "getStatus")
-        return status is not None and str(_asked(status, "getSubCode")) == "NoSpace"
-    if name == "java.nio.file.FileSystemException":
-        return _asked(java, "getReason") in _NO_ROOM
-    return name == "java.io.IOException" and message in _NO_ROOM and raised_by.startswith(("java.", "sun."))
 
 
 def is_of_newer_spark(links: list[Link]) -> bool:
@@ -199,18 +100,15 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
     if any(link.no_room for link in links):
         return StorageError("STORAGE_FULL", uri=_ROOM, reason=brief(error))
-    if (of_stream := of_kafka(links, uids := source_of("") or "") or of_table(links, uids)) is not None:
+    sources = source_of("") or ""
+    if (of_stream := of_kafka(links, sources) or of_table(links, sources)) is not None:
         return of_stream
-    reading = next((number for number, link in enumerate(links) if _is_reading(link)), None)
+    reading = next((number for number, link in enumerate(links) if link.is_of_file), None)
     if reading is None or any(link.is_users for link in links):
         return None
     path = next((link.path for link in links[reading:] if link.path), "")
     source = source_of(path)
     return None if source is None else _file_error(links[reading:], source, path or "a file", brief(error))
-
-
-def _is_reading(link: Link) -> bool:
-    return bool(_READING.fullmatch(link.condition)) or link.short_name == "SparkFileNotFoundException"
 
 
 def _file_error(links: list[Link], source: str, path: str, reason: str) -> InputError:
@@ -250,20 +148,6 @@ def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callab
     error = (known.code, known.parameters) if known else None
     words = str(known or brief(reason))
     return TaskFailed(task=task, reason=words, permanent=permanent, error=error, trace=trace(reason))
-
-
-def trace(error: BaseException) -> str:
-    """Return where an exception was raised: in Python, and in the JVM, whose trace PySpark keeps beside it."""
-    try:
-        texts = ["".join(traceback.format_exception(error))]
-        link: BaseException | None = error
-        while link is not None and len(texts) < _LINKS:
-            jvm = getattr(link, "_stackTrace", None)
-            texts += [jvm] if isinstance(jvm, str) else []
-            link = link.__cause__
-        return "\n".join(texts)
-    except Exception:  # the JVM that would have to be asked is gone
-        return ""
 
 
 def brief(error: BaseException) -> str:

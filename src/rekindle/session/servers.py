@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rekindle.errors import InputError
 from rekindle.redaction import hide
-
-if TYPE_CHECKING:
-    from rekindle.session.failures import Link
+from rekindle.session.links import Link
 
 _CLIENT = "org.apache.kafka."
 _CONNECTOR = "org.apache.spark.sql.kafka010."

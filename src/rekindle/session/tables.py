@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rekindle.errors import InputError
 from rekindle.redaction import hide
-
-if TYPE_CHECKING:
-    from rekindle.session.failures import Link
+from rekindle.session.links import Link
 
 _COLUMNS = re.compile(
     r"DELTA_SCHEMA_CHANGED\w*|DELTA_STREAMING_(INCOMPATIBLE_SCHEMA_CHANGE|METADATA_EVOLUTION|SCHEMA_MISMATCH)\w*"

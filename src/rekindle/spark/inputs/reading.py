@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.errors import DefinitionError, RekindleError
-from rekindle.session.failures import brief, chain
+from rekindle.session.failures import brief
+from rekindle.session.links import chain
 from rekindle.session.servers import of_source
 from rekindle.sources import Files, Source
 from rekindle.sources.connectors import connector_missing

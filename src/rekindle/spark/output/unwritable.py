@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import SinkError
 from rekindle.session.classes import java_class
-from rekindle.session.failures import Link, brief, chain
+from rekindle.session.failures import brief
+from rekindle.session.links import Link, chain
 
 ANALYSIS = ("org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
 _CODEC = "CODEC_NOT_AVAILABLE"

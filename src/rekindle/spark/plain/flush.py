@@ -28,7 +28,8 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_lineage
 from rekindle.progress.directory import unplant
 from rekindle.runtime.steps import no_steps
-from rekindle.session.failures import brief, chain, is_of_newer_spark, is_of_other_query
+from rekindle.session.failures import brief, is_of_newer_spark, is_of_other_query
+from rekindle.session.links import chain
 from rekindle.spark.plain.directory import PlainDirectory
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.flush import flush

@@ -21,7 +21,8 @@ from rekindle.progress.directory import last_committed, read_offsets
 from rekindle.progress.file_streams import read_file_stream
 from rekindle.progress.plain import kind_of
 from rekindle.runtime.definition import RunContext
-from rekindle.session.failures import brief, chain, spellings
+from rekindle.session.failures import brief, spellings
+from rekindle.session.links import chain
 from rekindle.session.servers import of_source
 from rekindle.sinks.session_settings import for_old_times
 from rekindle.sinks.staging import TIMESTAMP_TYPE

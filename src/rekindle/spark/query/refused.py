@@ -15,7 +15,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from rekindle.errors import DefinitionError
-from rekindle.session.failures import brief, chain
+from rekindle.session.failures import brief
+from rekindle.session.links import chain
 from rekindle.spark.output.unwritable import ANALYSIS
 
 _REFUSALS = (
