@@ -193,9 +193,13 @@ class Delta(TwoPhaseSink):
         return DeltaTable(**self._reached)
 
     def _found(self) -> DeltaTable | None:
-        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
 
-        return self._table() if DeltaTable.is_deltatable(**self._reached) else None
+        # `is_deltatable` of delta-rs 1.6 lets no other thread run, as that of the heartbeat, while a server is away.
+        try:
+            return self._table()
+        except TableNotFoundError:
+            return None
 
     def _add(self, committables: Sequence[Committable], checkpoint: int) -> None:
         files = list(self._attempts.files(committables))
@@ -256,14 +260,15 @@ class Delta(TwoPhaseSink):
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if not DeltaTable.is_deltatable(**self._reached):
-            try:
-                DeltaTable.create(**self._reached, schema=schema, partition_by=list(self.partition_by))
-            except DeltaError as error:
-                # Another job may have been quicker by a moment; its table is looked at like any other.
-                if not DeltaTable.is_deltatable(**self._reached):
-                    raise self._mismatch(str(error)) from error
-        return self._table()
+        if (there := self._found()) is not None:
+            return there
+        try:
+            return DeltaTable.create(**self._reached, schema=schema, partition_by=list(self.partition_by))
+        except DeltaError as error:
+            # Another job may have been quicker by a moment; its table is looked at like any other.
+            if (there := self._found()) is None:
+                raise self._mismatch(str(error)) from error
+            return there
 
     def _mismatch(self, reason: str) -> SinkError:
         return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.path, reason=reason)
