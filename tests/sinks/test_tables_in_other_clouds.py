@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyspark.sql import SparkSession
@@ -40,9 +41,11 @@ class Cloud:
         self.properties = {**catalog, **properties}
 
     def delta(self) -> list[dict[str, Any]]:
-        place = reached(self.table)
-        found = DeltaTable.is_deltatable(place["table_uri"], place["storage_options"])
-        return DeltaTable(**place).to_pyarrow_table().to_pylist() if found else []
+        try:
+            # Not by `is_deltatable`, during which the translator before Google's server could not run.
+            return DeltaTable(**reached(self.table)).to_pyarrow_table().to_pylist()
+        except TableNotFoundError:
+            return []
 
     def iceberg(self) -> list[dict[str, Any]]:
         try:
@@ -89,10 +92,6 @@ class InACloud(SinkContract):
 class TestDelta(InACloud):
     effects = (*EFFECTS, "deltalake.DeltaTable.create", "deltalake.DeltaTable.create_write_transaction")
 
-    @pytest.fixture
-    def target(self, on_azure: Cloud) -> Cloud:
-        return on_azure
-
     def make(self, target: Cloud) -> Delta:
         return Delta(target.table)
 
@@ -130,7 +129,6 @@ def test_a_table_is_read_by_others_where_it_lies(
     assert place.notes() == 0
 
 
-@pytest.mark.parametrize("place", ["hdfs://one:8020/a table", "gs://box/t"])
-def test_a_table_of_delta_is_refused_there(place: str) -> None:
+def test_a_table_of_delta_is_refused_in_hdfs() -> None:
     with pytest.raises(SinkError, match="not supported"):
-        Delta(place).open("job-1234", "out")
+        Delta("hdfs://one:8020/a table").open("job-1234", "out")

@@ -24,14 +24,14 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta_commit import add, described, has
 from rekindle.sinks.delta_features import not_honoured
 from rekindle.sinks.delta_partitions import unnamed_day, unpartitioned
-from rekindle.sinks.delta_places import is_reached, reached
+from rekindle.sinks.delta_places import reached, why_not
 from rekindle.sinks.delta_rewind import rewind
 from rekindle.sinks.delta_schema import columns_in, columns_of, misfit, relaxed
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts, open_readable, open_writable
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
-from rekindle.storage.addresses import hadoop_scheme, shown
+from rekindle.storage.addresses import shown
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
 
@@ -125,8 +125,8 @@ class Delta(TwoPhaseSink):
             import deltalake  # noqa: F401
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
-        if not is_reached(self.path):
-            raise self._invalid(f"a table in a store of the kind {hadoop_scheme(self.path)!r} is not supported yet")
+        if (reason := why_not(self.path)) is not None:
+            raise self._invalid(reason)
 
     def _looked_at(self) -> DeltaTable | None:
         if "%" in self._store.location:
