@@ -43,6 +43,7 @@ SERVERS = {
     "google_server_of_tests",
     "hdfs_of_tests",
     "secure_hdfs_of_tests",
+    "name_nodes_of_tests",
 }
 """Fixtures that start a server."""
 

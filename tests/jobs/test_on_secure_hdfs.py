@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, recorded, rows, shown_in, until
+from tests.servers.hdfs import HdfsServer
 from tests.servers.kerberos import SecureHdfs
+from tests.servers.name_nodes import NameNodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -87,13 +90,19 @@ class SecureWorld(World):
         return shown_in(f"{self.place}/out")
 
 
-@pytest.fixture
-def secure_world(secure_hdfs: SecureHdfs, tmp_path: Path) -> Iterator[SecureWorld]:
-    made = SecureWorld(tmp_path, secure_hdfs.make_folder())
+@contextmanager
+def a_world(root: Path, cluster: HdfsServer) -> Iterator[SecureWorld]:
+    made = SecureWorld(root, cluster.make_folder())
     yield made
     for process in made.processes:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def secure_world(secure_hdfs: SecureHdfs, tmp_path: Path) -> Iterator[SecureWorld]:
+    with a_world(tmp_path, secure_hdfs) as made:
+        yield made
 
 
 def test_a_job_is_run_loses_its_ticket_is_stopped_with_a_savepoint_resumed_and_drained(
@@ -132,3 +141,27 @@ def test_a_job_is_run_loses_its_ticket_is_stopped_with_a_savepoint_resumed_and_d
     assert process.wait(60) == 0
     assert world.output() == world.expected()
     assert world.ask("status", "hourly")["run"] == 2
+
+
+def test_a_job_goes_on_while_name_nodes_take_turns(name_nodes: NameNodes, tmp_path: Path) -> None:
+    """Spark asks them by Hadoop's own client, Rekindle by HTTPS."""
+    with a_world(tmp_path, name_nodes) as world:
+        world.add_history(rows(0, 90), rows(5, 90))
+        world.put_history()
+        process = world.start(name_nodes.kdc.configuration)
+        for turn in range(4):
+            world.add_live(rows(100 + 3 * turn, 60))
+            until(lambda read=turn + 1: process.poll() is not None or world.has_read(read))
+            name_nodes.make_active((turn + 1) % 2)
+        stopped = world.ask("stop", "hourly", "--savepoint", f"{world.place}/saves")
+        assert stopped["savepoint"].startswith(f"{world.place}/saves/hourly-"), world.log.read_text()
+        assert process.wait(60) == 0
+        assert "Traceback" not in world.log.read_text()
+
+        process = world.start(name_nodes.kdc.configuration)
+        world.add_live(rows(112, 60))
+        until(lambda: process.poll() is not None or world.has_read(5))
+        name_nodes.make_active(1)
+        assert world.ask("stop", "hourly", "--drain")["state"] == "DRAINED"
+        assert process.wait(60) == 0
+        assert world.output() == world.expected()

@@ -23,6 +23,7 @@ from tests.servers.hdfs import HdfsServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.kerberos import SecureHdfs
 from tests.servers.mariadb import MariaDbServer
+from tests.servers.name_nodes import NameNodes
 from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
 from tests.servers.relay import Relay, relay_to
@@ -165,6 +166,21 @@ def secure_hdfs(secure_hdfs_of_tests: SecureHdfs, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
     secure_hdfs_of_tests.kdc.get_ticket(secure_hdfs_of_tests.cache)
     return _led_to(secure_hdfs_of_tests, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def name_nodes_of_tests() -> Iterator[NameNodes]:
+    """A cluster of HDFS with two name nodes, Kerberos and TLS."""
+    yield from _running(NameNodes, kerberos_server.why_not())
+
+
+@pytest.fixture
+def name_nodes(name_nodes_of_tests: NameNodes, monkeypatch: pytest.MonkeyPatch) -> NameNodes:
+    """The cluster, and an environment that leads every client to it, with a ticket; the first name node is active."""
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    name_nodes_of_tests.kdc.get_ticket(name_nodes_of_tests.cache)
+    name_nodes_of_tests.make_active(0)
+    return _led_to(name_nodes_of_tests, monkeypatch)
 
 
 @pytest.fixture
