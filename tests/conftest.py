@@ -44,6 +44,7 @@ SERVERS = {
     "hdfs_of_tests",
     "secure_hdfs_of_tests",
     "name_nodes_of_tests",
+    "rest_catalog_of_tests",
 }
 """Fixtures that start a server."""
 

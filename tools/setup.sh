@@ -208,6 +208,7 @@ want_servers() {
     fetch_jars "$VENV/spark-jdbc" || say "no JDBC drivers of MariaDB, MySQL and H2 could be fetched: their tests will be skipped"
     fetch_jars "$VENV/spark-postgres" ||
         say "no JDBC driver of PostgreSQL could be fetched: the tests of rk.sources.Jdbc will be skipped"
+    fetch_jars "$VENV/iceberg-rest" || say "no REST catalog of Iceberg could be fetched: its tests will be skipped"
     fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
 }
 

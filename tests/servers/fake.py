@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,9 +70,10 @@ def fake_server(answer: Callable[[Asked], Said], tls: ssl.SSLContext | None = No
             self.send_response(said.status)
             for name, value in (("Content-Length", str(len(data))), *said.headers):
                 self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(data)
+            with suppress(ConnectionError):  # the client has not waited
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(data)
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815
 

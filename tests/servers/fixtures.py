@@ -11,6 +11,7 @@ import pytest
 from tests.servers import azurite as azure_server
 from tests.servers import gcs as google_server
 from tests.servers import hdfs as hdfs_server
+from tests.servers import iceberg_rest as iceberg_server
 from tests.servers import kafka as kafka_server
 from tests.servers import kerberos as kerberos_server
 from tests.servers import mariadb as mariadb_server
@@ -20,6 +21,7 @@ from tests.servers import versity as versity_server
 from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.hdfs import HdfsServer
+from tests.servers.iceberg_rest import RestCatalogServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.kerberos import SecureHdfs
 from tests.servers.mariadb import MariaDbServer
@@ -181,6 +183,12 @@ def name_nodes(name_nodes_of_tests: NameNodes, monkeypatch: pytest.MonkeyPatch) 
     name_nodes_of_tests.kdc.get_ticket(name_nodes_of_tests.cache)
     name_nodes_of_tests.make_active(0)
     return _led_to(name_nodes_of_tests, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def rest_catalog_of_tests() -> Iterator[RestCatalogServer]:
+    """A REST catalog of Iceberg of the tests' own."""
+    yield from _running(RestCatalogServer, iceberg_server.why_not())
 
 
 @pytest.fixture

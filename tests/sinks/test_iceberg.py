@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -310,7 +311,8 @@ def test_what_an_iceberg_sink_cannot_do_is_refused_by_name(target: Path, monkeyp
     with pytest.raises(SinkError, match="bucket") as bucket:
         opened(target)
     assert bucket.value.code == "SINK_TARGET_INVALID"
-    monkeypatch.setitem(__import__("sys").modules, "pyiceberg.catalog", None)
+    monkeypatch.delitem(sys.modules, "rekindle.sinks.iceberg_catalog")
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(DefinitionError) as missing:
         opened(target)
     assert missing.value.code == "SINK_LIBRARY_MISSING"

@@ -95,12 +95,12 @@ class Iceberg(TwoPhaseSink):
         """Reach the catalog, and look at the table if there is one."""
         self._job, self._sink, self._fits = job, sink, None
         try:
-            from pyiceberg.catalog import load_catalog
+            from rekindle.sinks.iceberg_catalog import load
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="pyiceberg", extra="iceberg") from error
         try:
             if isinstance(self._catalog, str):
-                self._catalog = load_catalog(self._catalog, **self._properties)
+                self._catalog = load(self._catalog, self._properties)
             table = self._load()
         except Exception as error:
             raise self._invalid(self._without_secrets(one_line(error))) from None
