@@ -19,7 +19,8 @@ from tests.sinks.test_tables_read_by_spark import WITHOUT
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(not jars("spark-tables"), reason=WITHOUT)]
 
-PROGRAM = Path(__file__).with_name("streams_of_tables.py")
+ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.sources.streams_of_tables"
 DELETED = {
     "delta": {"skipChangeCommits": "true"},
     "iceberg": {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-snapshots": "true"},
@@ -35,8 +36,8 @@ class Table:
     def live(self, *steps: Any) -> list[Any]:
         """Take these steps; return what each run has come to: its rows up to then, and the code of its error."""
         connectors = ",".join(map(str, jars("spark-tables")))
-        command = [sys.executable, str(PROGRAM), self.form, str(self.folder), connectors, json.dumps(steps)]
-        run = subprocess.run(command, check=False, capture_output=True, text=True)
+        command = [sys.executable, "-m", PROGRAM, self.form, str(self.folder), connectors, json.dumps(steps)]
+        run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr[-3_000:]
         found: list[Any] = json.loads(run.stdout.splitlines()[-1])
         return found
