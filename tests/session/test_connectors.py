@@ -93,8 +93,8 @@ def test_each_target_in_a_bucket_is_one_that_spark_has_to_reach() -> None:
 
 
 def test_a_delta_table_in_another_kind_of_store_is_refused() -> None:
-    with pytest.raises(SinkError, match="'gs' is not supported") as caught:
-        rk.sinks.Delta("gs://bucket/table").open("job-1234", "out")
+    with pytest.raises(SinkError, match="'hdfs' is not supported") as caught:
+        rk.sinks.Delta("hdfs://one:8020/table").open("job-1234", "out")
     assert caught.value.code == "SINK_TARGET_INVALID"
 
 
