@@ -28,7 +28,7 @@ OF_A_TABLE = (
 """Its matter has no connector for the newest Spark, so that it runs nowhere else in `make check`."""
 
 SECONDS_AT_MOST = 900
-"""It takes two minutes, on a machine that has little time for us many times that."""
+"""It takes one minute, on a machine that has little time for us many times that."""
 
 pytestmark = [
     pytest.mark.spark,

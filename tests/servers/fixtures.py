@@ -57,6 +57,7 @@ class Cloud(Protocol):
 
 Started = TypeVar("Started", bound=Server)
 Found = TypeVar("Found", bound=Cloud)
+Secure = TypeVar("Secure", bound=SecureHdfs)
 
 
 def _running(make: Callable[[], Started], missing: str | None) -> Iterator[Started]:
@@ -156,6 +157,13 @@ def hdfs(hdfs_of_tests: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsServ
     return _led_to(hdfs_of_tests, monkeypatch)
 
 
+def _let_in(cluster: Secure, monkeypatch: pytest.MonkeyPatch) -> Secure:
+    """Lead every client to a cluster, with a ticket."""
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    cluster.kdc.get_ticket(cluster.cache)
+    return _led_to(cluster, monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def secure_hdfs_of_tests() -> Iterator[SecureHdfs]:
     """A cluster of HDFS of the tests' own, which asks for tickets of Kerberos."""
@@ -165,9 +173,7 @@ def secure_hdfs_of_tests() -> Iterator[SecureHdfs]:
 @pytest.fixture
 def secure_hdfs(secure_hdfs_of_tests: SecureHdfs, monkeypatch: pytest.MonkeyPatch) -> SecureHdfs:
     """The cluster, and an environment that leads every client to it, with a ticket."""
-    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
-    secure_hdfs_of_tests.kdc.get_ticket(secure_hdfs_of_tests.cache)
-    return _led_to(secure_hdfs_of_tests, monkeypatch)
+    return _let_in(secure_hdfs_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -179,10 +185,8 @@ def name_nodes_of_tests() -> Iterator[NameNodes]:
 @pytest.fixture
 def name_nodes(name_nodes_of_tests: NameNodes, monkeypatch: pytest.MonkeyPatch) -> NameNodes:
     """The cluster, and an environment that leads every client to it, with a ticket; the first name node is active."""
-    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
-    name_nodes_of_tests.kdc.get_ticket(name_nodes_of_tests.cache)
     name_nodes_of_tests.make_active(0)
-    return _led_to(name_nodes_of_tests, monkeypatch)
+    return _let_in(name_nodes_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-
 import pytest
 
 pytest.importorskip("deltalake")
@@ -14,48 +9,25 @@ pytest.importorskip("obstore")
 
 from rekindle.sinks import Delta
 from rekindle.sinks.owners import Claim
+from tests.servers.fake import Asked, Said, fake_server
 
 
-class EmptyBucket(BaseHTTPRequestHandler):
-    """A bucket of S3 that has nothing.
-
-    It is in the process that asks it, so that it cannot answer while the one who asks lets no other thread run.
-    """
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        is_list = "list-type" in self.path
-        self._answer(200 if is_list else 404, b"<ListBucketResult><Name>box</Name></ListBucketResult>")
-
-    def do_HEAD(self) -> None:
-        self._answer(404)
-
-    def _answer(self, status: int, body: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+def an_empty_bucket(asked: Asked) -> Said:
+    is_list = "list-type" in asked.query
+    return Said(200, "<ListBucketResult><Name>box</Name></ListBucketResult>") if is_list else Said(404)
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyBucket)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    yield "s3://box"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_others_run_while_a_table_is_looked_for(bucket: str) -> None:
-    found = Delta(f"{bucket}/a table").examine(Claim(owner="job", sink="out", storage="here", now_ms=0), None)
-    assert found is None
+def test_others_run_while_a_table_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is a thread here, so that it cannot answer while the one who asks lets no other thread run."""
+    with fake_server(an_empty_bucket) as server:
+        settings = {
+            "ENDPOINT_URL": server.url,
+            "ACCESS_KEY_ID": "one",
+            "SECRET_ACCESS_KEY": "two",
+            "REGION": "us-east-1",
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        claim = Claim(owner="job", sink="out", storage="here", now_ms=0)
+        assert Delta("s3://box/a table").examine(claim, None) is None
+        assert any("_delta_log" in asked.query.get("prefix", "") for asked in server.asked)

@@ -195,7 +195,7 @@ class Delta(TwoPhaseSink):
     def _found(self) -> DeltaTable | None:
         from deltalake.exceptions import TableNotFoundError
 
-        # `is_deltatable` of delta-rs 1.6 lets no other thread run, as that of the heartbeat, while a server is away.
+        # Not by `is_deltatable`: while delta-rs 1.6 waits for a server there, no other thread runs, nor the heartbeat.
         try:
             return self._table()
         except TableNotFoundError:
