@@ -25,16 +25,19 @@ from tests.runtime.kit import HURRY, JOB, NEVER, OFTEN, Faulty, Refusal, World, 
 
 
 class Looked(LocalStore):
-    """A store that says what is listed before it is, and lets a test say what is there."""
+    """A store that says what is listed before it is and what was found, and lets a test say what is there."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.listed: Callable[[str], None] = lambda folder: None
+        self.found: Callable[[str, list[str]], None] = lambda folder, names: None
         self.is_there: Callable[[str], bool] = lambda path: True
 
     def names(self, folder: str) -> list[str]:
         self.listed(folder)
-        return super().names(folder)
+        names = super().names(folder)
+        self.found(folder, names)
+        return names
 
     def exists(self, path: str) -> bool:
         return self.is_there(path) and super().exists(path)
@@ -681,10 +684,12 @@ def test_a_fenced_driver_answers_no_request_and_leaves_no_heartbeat(world: World
     def listed(folder: str) -> None:
         if folder == layout.control(JOB):
             noted("control")
-        elif folder == layout.runs(JOB) and len(world.storage.store.names(folder)) > 1:
+
+    def found(folder: str, names: list[str]) -> None:
+        if folder == layout.runs(JOB) and len(names) > 1:
             seen.set()
 
-    store.listed = listed
+    store.listed, store.found = listed, found
     handle = world.start(noted, **NEVER)
     until(lambda: world.read() == 4)
     fence(world)
