@@ -1,4 +1,4 @@
-"""What lies between a client and a server and goes wrong: answers that are lost, and a server that is away.
+"""What lies between a client and a server and goes wrong: lost answers, and a server that is away or keeps silent.
 
 It is a client's HTTP proxy as well: that leads a client to it which knows the names of a cloud's own hosts only.
 """
@@ -32,6 +32,13 @@ class Relay:
         self.inner = inner
         (self.port,) = free_ports(1)
         self.away = False
+        #: not set: connections are taken, and requests that `silent_to` names are not answered
+        self.answers = threading.Event()
+        self.answers.set()
+        #: a method; empty: all
+        self.silent_to = ""
+        #: requests, by their methods, that have been left without an answer
+        self.unanswered: list[str] = []
         self._to_lose = 0
         self._of = ""
         self.lost = 0
@@ -87,6 +94,15 @@ class Relay:
                 return False
             self._to_cut -= 1
             return True
+
+    def keeps_silent(self, method: str) -> bool:
+        """Whether a request gets no answer: returns True when the silence is over, and the client has long gone."""
+        if self.answers.is_set() or self.silent_to not in ("", method):
+            return False
+        with self._lock:
+            self.unanswered.append(method)
+        self.answers.wait()
+        return True
 
     def seen(self, name: str, value: str) -> str:
         """A header of an answer, as the server's clock has it."""
@@ -155,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         server.close()
         if self.command == "PUT" and answer.status in (409, 412):
             self.relay.refused += 1
-        if self.relay.loses(self.command, self.path):
+        if self.relay.loses(self.command, self.path) or self.relay.keeps_silent(self.command):
             self.close_connection = True
             return
         time.sleep(self.relay.delay_s)
