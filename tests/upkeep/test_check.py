@@ -22,7 +22,7 @@ from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.job_documents import place
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
-from rekindle.storage.port import Store
+from rekindle.storage.port import Entry, Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
 from rekindle.upkeep.findings import Findings
@@ -147,6 +147,45 @@ def test_what_a_checkpoint_needs_is_missed_when_it_is_gone_empty_or_cut(what: st
             world.store.replace(path, data)
             looked += 1
     assert looked
+
+
+class WrittenDuringTheLook(ForwardingStore):
+    """A store in which the first list of the whole job comes too early for a file, or sees it half."""
+
+    def __init__(self, store: Store, path: str, size_bytes: int | None) -> None:
+        super().__init__(store)
+        self.path, self.size_bytes = path, size_bytes
+        self.lists = 0
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        self.lists += folder == layout.job(JOB)
+        for entry in super().walk(folder):
+            if entry.path != self.path or self.lists > 1 or folder != layout.job(JOB):
+                yield entry
+            elif self.size_bytes is not None:
+                yield entry._replace(size_bytes=self.size_bytes)
+
+
+@pytest.mark.parametrize(
+    ("what", "size_bytes"),
+    [
+        ("the lineage", None),
+        ("a frozen list", None),
+        ("Spark's plan", None),
+        ("Spark's commit", None),
+        ("Spark's state", None),
+        ("Spark's plan", 0),
+        ("Spark's state", 0),
+    ],
+)
+def test_a_file_that_is_written_during_the_look_is_no_fault(what: str, size_bytes: int | None) -> None:
+    """So it is with the state of a job that has ended, where the session lives on and Spark tidies up in it."""
+    world, path = next((world, path) for world in map(Stored, SEEDS) for path in NEEDED[what](world))
+    store = WrittenDuringTheLook(world.store, path, size_bytes)
+    found = check(store)
+    assert found.whole
+    assert found.every_orphan == check(world.store).every_orphan
+    assert store.lists == 2, "the first look has missed nothing"
 
 
 @pytest.mark.parametrize("what", [*NEEDED, "the log of an inbox"])

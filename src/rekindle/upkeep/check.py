@@ -83,9 +83,26 @@ def _checked(store: Store, names: Sequence[str], waits: bool) -> list[Findings]:
 def check_job(storage: JobStorage, silent: Run | Status | None = None) -> Findings:
     """Check a job that there is.
 
+    What is wrong is looked at twice: a job that runs writes between two lists, and so does Spark after a run, in a
+    session that lives longer than it.
+
     Args:
         silent: see `Findings`.
     """
+    found, manifests, sizes = _look_at(storage, silent)
+    if found.faults:
+        before = {(fault.path, fault.code) for fault in found.faults}
+        found, manifests, sizes = _look_at(storage, silent)
+        found.faults = [fault for fault in found.faults if (fault.path, fault.code) in before]
+    # Where a document cannot be read, what it names is not known.
+    if not found.faults and found.state != RUNNING:
+        with found.noting(layout.job(storage.job)):
+            found.orphans = [*orphans_of(storage, manifests, sizes)]
+    return found
+
+
+def _look_at(storage: JobStorage, silent: Run | Status | None) -> tuple[Findings, list[Manifest], dict[str, int]]:
+    """Return what one look finds, except orphans, with the manifests and the sizes by which these are found."""
     found = Findings(storage.job, _UNREADABLE, silent=silent)
     with found.noting(layout.runs(storage.job)):
         found.run = newest_run(storage)
@@ -98,16 +115,7 @@ def check_job(storage: JobStorage, silent: Run | Status | None = None) -> Findin
     if completed > (newest_checkpoint(storage) or 0):
         found.missing(layout.manifest(layout.checkpoint(storage.job, completed)), "a start of the job")
     _check_last(storage, manifests, sizes, found)
-    if found.state == RUNNING:
-        # What it has written since the listing was not in that.
-        found.faults = [
-            one for one in found.faults if not (one.code == "OBJECT_MISSING" and storage.store.exists(one.path))
-        ]
-    # Where a document cannot be read, what it names is not known.
-    if not found.faults and found.state != RUNNING:
-        with found.noting(layout.job(storage.job)):
-            found.orphans = [*orphans_of(storage, manifests, sizes)]
-    return found
+    return found, manifests, sizes
 
 
 def check_savepoint(store: Store, folder: str) -> Findings:
