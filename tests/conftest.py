@@ -33,7 +33,7 @@ from tests.versions import older_than
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.servers.places"]
 
 SERVERS = {
     "postgres",

@@ -172,7 +172,7 @@ def recorded(storage: str, job: str) -> Status | None:
 def orphans(storage: str) -> list[str]:
     """What `rekindle storage check` finds that nothing names; all else has to be whole."""
     found = check_storage(open_store(storage))
-    assert found.whole
+    assert found.whole, [str(fault) for one in (*found.jobs, *found.savepoints) for fault in one.faults]
     return [one.path for one in found.every_orphan]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,20 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
-from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
+from tests.jobs.kit import QUICK, UTC, World, has_read, rows, shown_in, until
+
+
+class CloudWorld(World):
+    """What is read is a folder, as everywhere; the rest lies in a bucket, a container or HDFS."""
+
+    def __init__(self, root: Path, place: str) -> None:
+        super().__init__(root)
+        self.place = place
+        self.storage = f"{self.place}/state of jobs"
+        self.out = f"{self.place}/out/hourly"
+
+    def output(self) -> Counter[tuple[dt.datetime, str, int]]:
+        return shown_in(self.out)
 
 
 def live_there(world: World, place: str, spark: SparkSession, local: Path) -> None:

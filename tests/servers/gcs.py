@@ -209,7 +209,10 @@ class _Translator(BaseHTTPRequestHandler):
         target = f"/storage/v1/b/{quote(of)}/o/{quote(named, safe='')}"
         target += f"/rewriteTo/b/{quote(bucket)}/o/{quote(key, safe='')}"
         status, _ = self._ask("POST", target, b"")
-        self._xml("<CopyObjectResult/>") if status == 200 else self._refuse(status)
+        if status == 404:
+            self._miss(of)
+        else:
+            self._xml("<CopyObjectResult/>") if status == 200 else self._refuse(status)
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         asked = {name: query[name] for name in ("prefix", "delimiter") if name in query}
@@ -250,8 +253,7 @@ class _Translator(BaseHTTPRequestHandler):
             self._refuse(412)
             return
         if answer.status == 404 and self.command == "GET":
-            there = self._ask("GET", f"/storage/v1/b/{quote(bucket)}")[0] == 200
-            self._xml(f"<Error><Code>{'NoSuchKey' if there else 'NoSuchBucket'}</Code></Error>", 404)
+            self._miss(bucket)
             return
         self._answer(answer.status, {**kept, "Content-Length": length or "0"}, data)
 
@@ -263,6 +265,10 @@ class _Translator(BaseHTTPRequestHandler):
         found = answer.status, answer.read()
         connection.close()
         return found
+
+    def _miss(self, bucket: str) -> None:
+        there = self._ask("GET", f"/storage/v1/b/{quote(bucket)}")[0] == 200
+        self._xml(f"<Error><Code>{'NoSuchKey' if there else 'NoSuchBucket'}</Code></Error>", 404)
 
     def _refuse(self, status: int) -> None:
         code = {404: "NoSuchBucket", 412: "PreconditionFailed"}.get(status, "Refused")

@@ -1,4 +1,4 @@
-"""A job goes from one real store to another and back: directories, buckets, memory."""
+"""A job goes from one real store to another and back: directories, buckets, HDFS, memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import check_storage
 from rekindle.upkeep.moving import copy_job
+from tests.servers.places import ELSEWHERE, place_on
 from tests.upkeep.kit import JOB, Elsewhere, Stored, Watched, dying_at, files_of
 
 Make = Callable[[], Store]
+
+PLACES = [
+    "a directory",
+    "memory",
+    "s3",
+    *(pytest.param(cloud, marks=pytest.mark.slow) for cloud in ELSEWHERE if cloud != "s3"),
+]
 
 
 @pytest.fixture
@@ -26,12 +34,11 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     made: dict[str, Make] = {
         "a directory": lambda: LocalStore(str(tmp_path / "state of jobs"), force_of),
         "memory": Elsewhere,
-        "S3": lambda: open_store(f"s3://{request.getfixturevalue('s3').make_bucket()}/state of jobs"),
     }
-    return made[request.param]
+    return made.get(request.param) or (lambda: open_store(f"{place_on(request.param, request)}/state of jobs"))
 
 
-@pytest.mark.parametrize("make", ["a directory", "memory", "S3"], indirect=True)
+@pytest.mark.parametrize("make", PLACES, indirect=True)
 def test_a_job_goes_there_and_back(make: Make) -> None:
     here, there, back = Stored(4).store, make(), MemoryStore()
     before = files_of(here)
@@ -43,7 +50,7 @@ def test_a_job_goes_there_and_back(make: Make) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 20, 60])
-@pytest.mark.parametrize("make", ["a directory", "memory", "S3"], indirect=True)
+@pytest.mark.parametrize("make", PLACES, indirect=True)
 def test_a_copy_that_was_cut_off_there_is_finished_by_the_next_command(make: Make, number: int) -> None:
     here, there, whole = Stored(5).store, make(), MemoryStore()
     with pytest.raises(Exception, match="the process is dead"):
