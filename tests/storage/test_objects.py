@@ -109,6 +109,17 @@ class TestOnGoogle(BucketContract):
         store.delete_tree("f")
         assert list(store.walk("")) == []
 
+    def test_objects_that_stand_for_folders_are_deleted_with_their_folders(
+        self, google: GoogleServer, store: ObjectStore, root: str
+    ) -> None:
+        bucket = root.removeprefix("gs://")
+        for name in ("f/", "f/empty/", "f/full/", "f/full/of ä%20/", "g/", "g/kept/", "g/gone/", "g/gone/below/"):
+            google.put(bucket, f"state/of jobs/{name}")
+        store.create("f/full/of ä%20/x", b"x")
+        store.delete_trees("g", ["gone"])
+        store.delete_tree("f")
+        assert google.names(bucket) == ["state/of jobs/g/", "state/of jobs/g/kept/"]
+
 
 @pytest.mark.parametrize(
     ("uri", "location"),

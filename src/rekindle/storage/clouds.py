@@ -15,6 +15,7 @@ from typing import Any
 
 from rekindle.errors import StorageError
 from rekindle.storage.aws import FolderClient, S3Client, options_of
+from rekindle.storage.google import GoogleFolderClient
 from rekindle.storage.port import check_path
 from rekindle.storage.said import refused_environment
 
@@ -87,8 +88,18 @@ def across(source: BucketFolder, target: BucketFolder) -> BucketFolder | None:
 
 
 def folder_client(place: BucketFolder) -> Any:
-    """Return a function that deletes objects that stand for folders; None for a bucket that is not of S3."""
-    return client(replace(place, make=FolderClient(place.make.bucket))) if isinstance(place.make, S3Client) else None
+    """Return a function that deletes objects that stand for folders; None for a container, whose client can."""
+    match place.make:
+        case S3Client(bucket=bucket):
+            return client(replace(place, make=FolderClient(bucket)))
+        case _GoogleClient(bucket=bucket):
+            return client(replace(place, make=GoogleFolderClient(bucket)))
+    return None
+
+
+def makes_each_folder(place: BucketFolder) -> bool:
+    """Return True where Spark's connector makes an object for each folder, and not for the deepest alone."""
+    return isinstance(place.make, _GoogleClient)
 
 
 def client(place: BucketFolder) -> Any:

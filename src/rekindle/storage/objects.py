@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.clouds import BucketFolder, across, client, folder_client, stands_for_a_folder
+from rekindle.storage.clouds import BucketFolder, across, client, folder_client, makes_each_folder, stands_for_a_folder
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.reading import read_in_pieces
 from rekindle.storage.said import code_of, what_was_said
@@ -245,7 +245,8 @@ class ObjectStore:
     def _delete_found(self, folder: str, found: Mapping[str, int | None]) -> None:
         """Delete objects: name in the bucket → bytes, None where it was not listed."""
         self._delete_all(folder, sorted(found, reverse=True))
-        empty = [key for key, size_bytes in found.items() if size_bytes == 0]
+        marks = (0, None) if makes_each_folder(self._place) else (0,)
+        empty = [key for key, size_bytes in found.items() if size_bytes in marks]
         with self._errors(folder, "STORAGE_READ_ONLY"):
             if empty and (delete := folder_client(self._place)):
                 delete(empty)
