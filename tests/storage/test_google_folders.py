@@ -13,7 +13,7 @@ pytest.importorskip("google.auth")
 
 from rekindle.storage.google import GoogleFolderClient
 from tests.servers.fake import Asked, FakeServer, Said, fake_server
-from tests.storage.test_identities import _account
+from tests.storage.test_identities import service_account
 
 ACCOUNT, MACHINE = "of-an-account", "of-the-machine"
 
@@ -40,7 +40,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServ
         monkeypatch.setenv("GOOGLE_BASE_URL", made.url)
         for name in ("HOST", "IP"):
             monkeypatch.setenv(f"GCE_METADATA_{name}", f"127.0.0.1:{made.port}")
-        (tmp_path / "account.json").write_text(json.dumps({**_account("me@x")[0], "token_uri": f"{made.url}/token"}))
+        (tmp_path / "account.json").write_text(
+            json.dumps({**service_account("me@x")[0], "token_uri": f"{made.url}/token"})
+        )
         yield made
 
 

@@ -260,7 +260,7 @@ def test_a_pod_whose_file_is_missing_is_an_error_that_says_so(
 # -- service accounts of Google ----------------------------------------------------------------------------------------
 
 
-def _account(name: str) -> tuple[dict[str, str], Any]:
+def service_account(name: str) -> tuple[dict[str, str], Any]:
     """A service account and its public key."""
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -297,7 +297,7 @@ def test_a_service_account_of_google_signs_for_itself(
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.hashes import SHA256
 
-    said, key = _account("me@x.iam.gserviceaccount.com")
+    said, key = service_account("me@x.iam.gserviceaccount.com")
     (tmp_path / "account.json").write_text(json.dumps(said))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
     assert open_store("gs://bucket-of-an-account/x").read("a") == b"one"
@@ -313,7 +313,7 @@ def test_a_service_account_of_google_signs_for_itself(
         (json.dumps({"type": "external_account", "audience": f"{SECRET}-1"}), "unknown variant `external_account`"),
         (json.dumps({"type": "service_account", "private_key": f"{SECRET}-1"}), "missing field"),
         (json.dumps({"type": "service_account", "private_key": {SECRET: 1}}), "Unable to decode"),
-        (json.dumps({**_account("me")[0], "private_key": f"{SECRET}-1"}), "Error reading pem file"),
+        (json.dumps({**service_account("me")[0], "private_key": f"{SECRET}-1"}), "Error reading pem file"),
     ],
 )
 def test_a_file_of_google_that_is_no_account_is_an_error_that_shows_nothing_of_it(
@@ -373,7 +373,7 @@ def test_the_order_in_which_credentials_are_looked_for_on_google(
     of_the_tool = tmp_path / ".config/gcloud/application_default_credentials.json"
     of_the_tool.parent.mkdir(parents=True)
     for name, file in (*files.items(), ("the tool", of_the_tool)):
-        file.write_text(json.dumps(_account(name)[0]))
+        file.write_text(json.dumps(service_account(name)[0]))
     for name, file in files.items():
         monkeypatch.setenv(name, str(file))
     for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):

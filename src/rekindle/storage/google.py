@@ -1,7 +1,7 @@
 """Delete the objects of a bucket of Google that stand for folders.
 
 Spark's connector makes one for each folder. Their names end in a slash, which obstore takes off, so it cannot name
-them. Google's JSON API is asked then, with the credentials that obstore finds too.
+them. Google's JSON API is asked then, with the same credentials.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -23,52 +24,61 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GoogleFolderClient:
-    """Make the function that deletes the objects of a bucket that stand for folders.
-
-    Nothing depends on these objects. Where they cannot be deleted they stay, and the log says so once. Where there are
-    no credentials, they are not looked for again: that takes seconds on a machine that is not of Google.
-    """
+    """Make the function that deletes the objects of a bucket that stand for folders."""
 
     bucket: str
 
     def __call__(self) -> Callable[[Sequence[str]], None]:
+        import google.auth.transport.requests  # noqa: F401 # says which library is missing
+
+        return _Folders(self.bucket, os.environ.get("GOOGLE_BASE_URL") or "https://storage.googleapis.com").delete
+
+
+class _Folders:
+    """The objects of a bucket that stand for folders.
+
+    Nothing depends on them. Where they cannot be deleted they stay, and the log says so once. Where there are no
+    credentials, they are not looked for again: that takes seconds on a machine that is not of Google.
+    """
+
+    def __init__(self, bucket: str, base: str) -> None:
+        self._bucket = bucket
+        self._objects = f"{base.rstrip('/')}/storage/v1/b/{quote(bucket)}/o"
+        self._lock = threading.Lock()
+        self._has_warned = self._lacks_credentials = False
+
+    def delete(self, folders: Sequence[str]) -> None:
         from google.auth.exceptions import GoogleAuthError
-        from google.auth.transport.requests import AuthorizedSession
         from requests import RequestException
 
-        base = os.environ.get("GOOGLE_BASE_URL") or "https://storage.googleapis.com"
-        objects = f"{base.rstrip('/')}/storage/v1/b/{quote(self.bucket)}/o"
-        lock = threading.Lock()
-        sessions: list[Any] = []
-        failures: list[bool] = []  # of each: whether credentials were what it lacked
+        with self._lock:
+            if self._lacks_credentials:
+                return
+            try:
+                self._delete_each(folders)
+            except (GoogleAuthError, RequestException, OSError, ValueError) as error:
+                self._lacks_credentials = isinstance(error, GoogleAuthError)
+                if not self._has_warned:
+                    # Not its text: it may show what is in a file of credentials.
+                    found = type(error).__name__
+                    _log.warning("Objects that stand for folders stay in gs://%s: %s", self._bucket, found)
+                self._has_warned = True
 
-        def delete_each(folders: Sequence[str]) -> None:
-            if not sessions:
-                sessions.append(AuthorizedSession(_credentials()))  # type: ignore[no-untyped-call]
-            for folder in folders:
-                name = quote(f"{folder}/", safe="")
-                answer = sessions[0].delete(f"{objects}/{name}", timeout=_SECONDS_AT_MOST)
-                if answer.status_code != _MISSING:
-                    answer.raise_for_status()
+    def _delete_each(self, folders: Sequence[str]) -> None:
+        for folder in folders:
+            answer = self._session.delete(f"{self._objects}/{quote(f'{folder}/', safe='')}", timeout=_SECONDS_AT_MOST)
+            if answer.status_code != _MISSING:
+                answer.raise_for_status()
 
-        def delete(folders: Sequence[str]) -> None:
-            with lock:
-                if any(failures):
-                    return
-                try:
-                    delete_each(folders)
-                except (GoogleAuthError, RequestException, OSError, ValueError) as error:
-                    if not failures:
-                        # Not its text: it may show what is in a file of credentials.
-                        found = type(error).__name__
-                        _log.warning("Objects that stand for folders stay in gs://%s: %s", self.bucket, found)
-                    failures.append(isinstance(error, GoogleAuthError))
+    @cached_property
+    def _session(self) -> Any:
+        from google.auth.transport.requests import AuthorizedSession
 
-        return delete
+        return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
 
 
 def _credentials() -> Any:
-    """Return those that obstore would take, which looks in this order."""
+    """Return those that obstore takes, of the ones that docs/object-storage.md names, in its order."""
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.oauth2 import credentials, service_account
