@@ -74,7 +74,7 @@ def test_the_order_in_which_credentials_are_looked_for_is_that_of_the_bucket(
     assert {one.headers.get("authorization") for one in asked} == {expected}
 
 
-@pytest.mark.parametrize("status", [403, 412, 503])
+@pytest.mark.parametrize("status", [403, 412])
 def test_where_the_server_refuses_they_stay_and_the_log_says_so_once(
     status: int, server: FakeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,6 +85,27 @@ def test_where_the_server_refuses_they_stay_and_the_log_says_so_once(
         delete(["a"])
         delete(["b"])
     assert [one.path.rpartition("/")[2] for one in deletes(server)] == ["a%2F", "b%2F"]
+    assert caplog.messages == ["Objects that stand for folders stay in gs://box: HTTPError"]
+
+
+def test_a_server_that_is_busy_is_asked_again(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "given")
+    server.answer = lambda asked: Said(503 if len(server.asked) < 3 else 204)
+    GoogleFolderClient("box")()(["a", "b"])
+    assert [one.path.rpartition("/")[2] for one in deletes(server)] == ["a%2F", "a%2F", "a%2F", "b%2F"]
+    assert caplog.messages == []
+
+
+def test_a_server_that_stays_busy_is_left_alone(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "given")
+    server.answer = lambda asked: Said(503)
+    with caplog.at_level(logging.WARNING, "rekindle.storage.google"):
+        GoogleFolderClient("box")()(["a", "b"])
+    assert {one.path.rpartition("/")[2] for one in deletes(server)} == {"a%2F"} and len(deletes(server)) == 4
     assert caplog.messages == ["Objects that stand for folders stay in gs://box: HTTPError"]
 
 

@@ -18,6 +18,9 @@ from urllib.parse import quote
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _SECONDS_AT_MOST = 60
 _MISSING = 404
+_ATTEMPTS = 4
+_LATER = (408, 429, 500, 502, 503, 504)
+"""Answers of Google after which the same request may succeed a moment later."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +76,13 @@ class _Folders:
     @cached_property
     def _session(self) -> Any:
         from google.auth.transport.requests import AuthorizedSession
+        from requests.adapters import HTTPAdapter
+        from urllib3 import Retry
 
-        return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
+        session: Any = AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
+        again = Retry(_ATTEMPTS - 1, status_forcelist=_LATER, backoff_factor=0.25, raise_on_status=False)
+        session.mount(self._objects, HTTPAdapter(max_retries=again))
+        return session
 
 
 def _credentials() -> Any:
