@@ -155,3 +155,21 @@ def test_what_other_tasks_read_has_the_time_that_was_read_or_says_how_far_it_lag
         assert why(query, inputs, is_read=True) is None, "it gives no time"
         assert why(query, inputs, event_time="ts") is None, "no task reads it"
     assert JOINED in str(why(of_keys, inputs, is_read=True, event_time="ts", watermark="9 hours"))
+
+
+def test_hundreds_of_columns_are_not_asked_for_one_by_one(inputs: tuple[Frame, Frame]) -> None:
+    def looks(columns: int) -> int:
+        """Return how many objects of the JVM a look at a plan takes."""
+        left, _ = inputs
+        made = left.select("ts", "k", *((F.col("v") + number).alias(f"v{number}") for number in range(columns)))
+        sums = made.groupBy(F.window("ts", "1 hour"), "k").agg(*(F.sum(f"v{number}") for number in range(columns)))
+        began = number_of_objects(left)
+        assert why(lambda *_: sums.union(sums), inputs) is None
+        return number_of_objects(left) - began
+
+    assert looks(300) < looks(3) + 50
+
+
+def number_of_objects(frame: Frame) -> int:
+    """Return how many objects of the JVM Python has been handed so far: their names are numbers."""
+    return int(frame._jdf.queryExecution()._target_id.removeprefix("o"))

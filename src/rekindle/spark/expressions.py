@@ -29,7 +29,12 @@ def numbers_read(expression: Any) -> set[int]:
 
 def is_a(expression: Any, kind: str) -> bool:
     """Return whether an expression is of a kind: the name of Spark's class, e.g. ``Alias``."""
-    return bool(expression.getClass().getSimpleName() == kind)
+    return bool(expression.nodeName() == kind)
+
+
+def is_of_class(found: Any, name: str) -> bool:
+    """Return whether an object of Spark's is of a class, by its name without the package."""
+    return bool(found.getClass().getSimpleName() == name)
 
 
 def is_attribute(expression: Any) -> bool:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.graph.queries import KEY, Aspect, Operator, QueryDescription
-from rekindle.spark.expressions import every, is_a
+from rekindle.spark.expressions import every
 from rekindle.spark.plan_text import PlanNode, nodes, tree
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
@@ -93,11 +93,14 @@ def _computed(node: Any) -> Iterator[str]:
 
 
 def _functions(expression: Any) -> Iterator[str]:
-    if is_a(expression, "AggregateExpression"):
+    kind = expression.nodeName()
+    if kind == "AggregateExpression":
         yield str(expression.aggregateFunction().sql(bool(expression.isDistinct())))
-        return
-    for child in every(expression.children()):
-        yield from _functions(child)
+    elif kind == "Alias":
+        yield from _functions(expression.child())
+    elif kind != "AttributeReference":
+        for child in every(expression.children()):
+            yield from _functions(child)
 
 
 def _operators(frame: DataFrame) -> Iterator[Operator]:

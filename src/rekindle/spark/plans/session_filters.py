@@ -29,7 +29,9 @@ def is_session_column(column: Any) -> bool:
 
 def makes_sessions(aggregate: Any) -> bool:
     """Return whether an aggregate has groups by session."""
-    return any(map(is_session_column, every(aggregate.output())))
+    keys = (key for key in every(aggregate.groupingExpressions()) if is_attribute(key))
+    # The keys first: an aggregate may put out hundreds of columns, and each look at one is a call.
+    return any(map(is_session_column, keys)) and any(map(is_session_column, every(aggregate.output())))
 
 
 def refuse_session_filters(task: Task, frame: DataFrame) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from rekindle.session.failures import spellings
-from rekindle.spark.expressions import every, is_a
+from rekindle.spark.expressions import every, is_of_class
 from rekindle.spark.plan_text import nodes
 
 
@@ -31,7 +31,7 @@ def list_again(frame: DataFrame) -> None:
 
 def _indexes(frame: DataFrame) -> Iterator[Any]:
     for node in nodes(frame):
-        if node.is_leaf and not node.is_streaming and is_a(node.plan, "LogicalRelation"):
+        if node.is_leaf and not node.is_streaming and is_of_class(node.plan, "LogicalRelation"):
             relation = node.plan.relation()
-            if is_a(relation, "HadoopFsRelation"):
+            if is_of_class(relation, "HadoopFsRelation"):
                 yield relation.location()

@@ -6,16 +6,23 @@ its first part, and a schema that a user hands on takes the metadata with it.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from rekindle.spark.expressions import every, is_a, is_attribute, number_of
+from rekindle.spark.expressions import every, is_a, is_attribute
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode
 
 WINDOWED = ("spark.timeWindow", "spark.sessionWindow")
 """The keys by which Spark knows a column of windows."""
+
+_TIMED = re.compile(r"#\d+L?-T-?\d+ms$")
+"""The end of the text of a column that is an event time: its number, and the delay of its watermark."""
+
+_BETWEEN = "\0\1"
+"""Stands between columns, in no name. They are asked for at once, for there may be hundreds, and in few letters:
+an answer of more than 8 KB takes 40 ms, in which one end of the connection waits for the other."""
 
 _MADE_BY_SPARK = frozenset({"Expand", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn"})
 """Nodes that make an event time, or windows of one, by Spark's own rules."""
@@ -23,8 +30,8 @@ _MADE_BY_SPARK = frozenset({"Expand", "EventTimeWatermark", "UpdateEventTimeWate
 
 def timed_columns(plan: Any) -> list[int]:
     """Return the numbers of the columns, among those that a node puts out, that are event times or windows of one."""
-    fields = json.loads(plan.schema().json())["fields"]
-    return [index for index, field in enumerate(fields) if WATERMARKED in (field.get("metadata") or {})]
+    columns = plan.output().mkString(_BETWEEN).split(_BETWEEN)
+    return [index for index, column in enumerate(columns) if _TIMED.search(column)]
 
 
 def joins_other_times(plan: Sequence[PlanNode]) -> bool:
@@ -41,12 +48,14 @@ def has_made_times(plan: Sequence[PlanNode]) -> bool:
 
 def _makes_times(node: PlanNode) -> bool:
     plan = node.plan
+    read = plan.inputSet()
+    if plan.outputSet().subsetOf(read):
+        return False
     timed = timed_columns(plan)
     if timed and node.name in ("Project", "Aggregate"):
         made = plan.projectList() if node.name == "Project" else plan.aggregateExpressions()
         return not all(_is_handed_on(made.apply(index)) for index in timed)
-    read = {number_of(each) for child in every(plan.children()) for each in every(child.output())} if timed else set()
-    return any(number_of(plan.output().apply(index)) not in read for index in timed)
+    return any(not read.contains(plan.output().apply(index)) for index in timed)
 
 
 def _is_handed_on(expression: Any) -> bool:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.progress.directory import Offsets
 from rekindle.sources.globs import is_glob
-from rekindle.spark.expressions import every, is_a
+from rekindle.spark.expressions import every, is_of_class
 
 
 class RunningPlan(NamedTuple):
@@ -105,7 +105,7 @@ def _streams_of_files(spark: SparkSession) -> Iterator[Any]:
         # A static side may be no relation of files, and is read by its paths as a user has named them.
         if leaf.isStreaming() and leaf.nodeName() == "LogicalRelation":
             relation = leaf.relation()
-            if is_a(relation.location(), "InMemoryFileIndex"):
+            if is_of_class(relation.location(), "InMemoryFileIndex"):
                 yield relation
 
 
