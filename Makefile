@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-latency bench-settings bench-growth bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-latency bench-settings bench-defaults bench-growth bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,9 @@ bench-nexmark: setup ## Nexmark's queries beside plain Structured Streaming and 
 
 bench-settings: setup ## what each of Spark's settings of state does to stateful queries; rewrites its part of docs/benchmarks.md
 	@$(ENV) python bench/state_settings.py $(ARGS)
+
+bench-defaults: setup ## stateful queries beside Spark's defaults; rewrites its part of docs/benchmarks.md
+	@$(ENV) python bench/spark_defaults.py $(ARGS)
 
 bench-growth: setup ## how a job grows: rows, keys, tasks, files, partitions, checkpoints, subtasks; rewrites docs/performance.md
 	@$(ENV) python bench/growth.py $(ARGS)
