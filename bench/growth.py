@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import growth_jobs
+from growth_columns import columns
 from growth_control import measure as control
 from growth_jobs import Figures, cleared
 from measuring import ROOT, SETTINGS, arguments, load, publish, settled, where
@@ -62,6 +63,7 @@ PARTS = {
     ),
     "tasks": Part("tasks", growth_jobs.tasks, (1, 10, 25, 50), (1, 5), "start, s", 4),
     "partitions": Part("partitions", growth_jobs.partitions, (2, 20, 100, 200), (2, 10), "start with state, s", 3),
+    "columns": Part("columns", columns, (10, 100, 400), (5, 20), "Rekindle, s", 2),
     "files": Part("files", growth_jobs.files, (100, 2_000, 10_000, 100_000), (10, 300), "start, s", 6),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`make bench-defaults`: stateful queries as jobs, and as plain queries in a session in which nobody has set anything.
+"""`make bench-defaults`: stateful queries as jobs, and as plain queries in a session without any setting.
 
 Spark's defaults are 200 partitions, state in the heap, and where it is in RocksDB, a count of its rows. Each plain
 way differs from the one before by one of them, up to the settings of a session that Rekindle makes on one machine. So
