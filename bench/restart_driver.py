@@ -73,7 +73,10 @@ def plain(data: Path, work: Path) -> None:
     notes.note("built")
     writer = counts.writeStream.format("parquet").option("checkpointLocation", str(work / "progress"))
     query = writer.start(str(work / "out"))
+    jobs = spark.sparkContext.statusTracker()
     while not set(commits.glob("[0-9]*")) - before:
+        if jobs.getActiveJobsIds():
+            notes.note("planned")
         time.sleep(0.01)
     notes.note("recorded")
     notes.note("visible")
