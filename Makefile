@@ -112,7 +112,7 @@ bench-settings: setup ## what each of Spark's settings of state does to stateful
 bench-defaults: setup ## stateful queries beside Spark's defaults; rewrites its part of docs/benchmarks.md
 	@$(ENV) python bench/spark_defaults.py $(ARGS)
 
-bench-growth: setup ## how a job grows: rows, keys, tasks, files, partitions, checkpoints, subtasks; rewrites docs/performance.md
+bench-growth: setup ## how a job grows: rows, columns, keys, tasks, files, partitions, checkpoints, subtasks; rewrites docs/performance.md
 	@$(ENV) python bench/growth.py $(ARGS)
 
 bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its parts of docs/benchmarks.md

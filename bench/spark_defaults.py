@@ -21,6 +21,7 @@ from nexmark_tables import table
 from nexmark_ways import COUNTED, Found, Way, compare
 from rekindle.session.session import make_session
 from rekindle.spark.query.optimizer import changed
+from state_settings import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,11 +31,7 @@ NAMES = ("q3", "q8", "q20", "q23", "q4", "q6", "q9", "q5", "q7", "q11", "q15", "
 """All queries of Nexmark that keep state."""
 
 _PARTITIONS = {"spark.sql.shuffle.partitions": "200"}
-_HEAP = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    )
-}
+_HEAP = CHANGES["state in the heap"]
 _COUNTED = {COUNTED: "true"}
 
 PLAIN: dict[str, Mapping[str, str]] = {

@@ -102,7 +102,7 @@ def test_a_server_that_stays_busy_is_left_alone(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "given")
-    server.answer = lambda asked: Said(503)
+    server.answer = lambda asked: Said(503, "", (("Retry-After", "3600"),))
     with caplog.at_level(logging.WARNING, "rekindle.storage.google"):
         GoogleFolderClient("box")()(["a", "b"])
     assert {one.path.rpartition("/")[2] for one in deletes(server)} == {"a%2F"} and len(deletes(server)) == 4

@@ -80,7 +80,15 @@ class _Folders:
         from urllib3 import Retry
 
         session: Any = AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
-        again = Retry(_ATTEMPTS - 1, status_forcelist=_LATER, backoff_factor=0.25, raise_on_status=False)
+        again = Retry(
+            _ATTEMPTS - 1,
+            connect=0,
+            read=0,
+            status_forcelist=_LATER,
+            backoff_factor=0.25,
+            raise_on_status=False,
+            respect_retry_after_header=False,  # it may ask for hours, and what is deleted here can stay
+        )
         session.mount(self._objects, HTTPAdapter(max_retries=again))
         return session
 
