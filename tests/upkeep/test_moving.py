@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -63,10 +64,16 @@ def test_a_job_resumes_where_it_was_copied_to_and_shows_each_row_once(seed: int)
     drain(world)
 
 
-def writes_of(seed: int) -> int:
-    target = Watched(Elsewhere())
+@cache
+def written_by(seed: int) -> tuple[int, dict[str, bytes]]:
+    """The number of writes of a whole copy, and the files that it leaves."""
+    target = Watched(there := Elsewhere())
     copy(Stored(seed).store, target)
-    return target.writes
+    return target.writes, files_of(there)
+
+
+def writes_of(seed: int) -> int:
+    return written_by(seed)[0]
 
 
 assert writes_of(SMALL) < 100, "some tests here are made for each of its files: take a smaller one"
@@ -79,15 +86,14 @@ CUT = [(SMALL, number) for number in range(1, writes_of(SMALL) + 1)] + [(3, numb
 def test_a_copy_that_was_cut_off_is_no_job_and_the_next_command_makes_it_one(
     seed: int, number: int, landed: bool
 ) -> None:
-    here, there, whole = Stored(seed).store, Elsewhere(), Elsewhere()
-    copy(here, whole)
-    if number > writes_of(seed):
+    here, there, (writes, whole) = Stored(seed).store, Elsewhere(), written_by(seed)
+    if number > writes:
         return
     die = dying_at(number)
     error = refused(here, Watched(there, after=die) if landed else Watched(there, before=die))
     assert error.code == "STORAGE_UNAVAILABLE"
-    if landed and number == writes_of(seed):
-        assert files_of(there) == files_of(whole), "only the answer to the last write was lost"
+    if landed and number == writes:
+        assert files_of(there) == whole, "only the answer to the last write was lost"
         assert refused(here, there).code == "COPY_TARGET_TAKEN"
         return
     assert jobs(there) == []
@@ -98,11 +104,11 @@ def test_a_copy_that_was_cut_off_is_no_job_and_the_next_command_makes_it_one(
         assert [one.path for one in check_storage(there).every_orphan] == [JOB], files
     for checkpoint in storage.checkpoints():
         manifest = layout.manifest(layout.checkpoint(JOB, checkpoint))
-        assert there.read(manifest) == whole.read(manifest)
-        below = {path for path in files_of(whole) if "/tasks/" in path or "/sources/" in path}
+        assert there.read(manifest) == whole[manifest]
+        below = {path for path in whole if "/tasks/" in path or "/sources/" in path}
         assert below <= files_of(there).keys(), "what is named is there before what names it"
     copy(here, there)
-    assert files_of(there) == files_of(whole)
+    assert files_of(there) == whole
 
 
 @pytest.mark.parametrize("number", range(1, writes_of(SMALL), 5))
