@@ -1,0 +1,73 @@
+"""While one task computes its history as a batch, the others run: checkpoints are taken, and commit their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from tests.crash.pipeline_kit import Gate
+from tests.jobs.backlog_kit import (
+    Pipeline,
+    expected,
+    have_read_all,
+    make,
+    output,
+    records,
+    sessions,
+    stream_of,
+    tumbling,
+)
+from tests.jobs.kit import QUICK, World, committed, rows, until
+
+CONFIG = {**QUICK, "backlog.mode": "batch"}
+
+
+def job_of(world: World, pipeline: Pipeline, gate: Gate) -> rk.Job:
+    """A task with a history, which the gate holds up, and one without."""
+
+    def held(history: Any, live: Any) -> Any:
+        return pipeline(gate(history), live)
+
+    held.__name__ = pipeline.__name__
+    job = make({"": world}, "batch", (held,), "1 minute")
+    events = job.source("events", rk.Stream(lambda spark: stream_of(str(world.live), {}, spark)))
+
+    @job.task(events)
+    def copied(events: Any) -> Any:
+        return events.select("k", "v")
+
+    job.sink("copied_out", copied, rk.sinks.Parquet(world.out / "copied"))
+    return job
+
+
+@pytest.mark.parametrize("pipeline", [tumbling, sessions])
+def test_checkpoints_and_savepoints_are_taken_meanwhile(
+    spark: SparkSession, tmp_path: Path, pipeline: Pipeline
+) -> None:
+    world, gate = World(tmp_path), Gate(tmp_path / "gate")
+    world.add_history(rows(0, 90), rows(2, 60))
+    world.add_live(rows(4, 122))
+
+    handle = job_of(world, pipeline, gate).start(spark, storage=world.storage, config=CONFIG)
+    gate.await_held()
+    until(lambda: len(committed(world.out / "copied")) == 122)
+    handle.checkpoint()
+    savepoint = handle.savepoint(str(tmp_path / "savepoints"))
+    assert records(world, "batch", (pipeline,)) == [None]
+    assert handle.cancel().state == "CANCELED"
+    gate.open()
+
+    # The job resumes from a checkpoint without the history; the savepoint begins another job.
+    other = World(tmp_path / "other")
+    other.history, other.live, other.data = world.history, world.live, world.data
+    world.add_live(rows(6.05, 150))
+    for place, restore in ((world, None), (other, savepoint.path)):
+        handle = job_of(place, pipeline, gate).start(spark, storage=place.storage, config=CONFIG, restore=restore)
+        until(lambda place=place: have_read_all({"": place}, (pipeline,)))
+        handle.stop(drain=True)
+        assert handle.wait().state == "DRAINED"
+        assert output(spark, place, "batch", pipeline) == expected(spark, {"": place, "other_": place}, pipeline)
