@@ -98,7 +98,7 @@ bench-latency: setup ## where the time of a single row goes, and what idle tasks
 	@$(ENV) python bench/latency.py $(ARGS)
 
 bench-backlog: setup ## a history before a live stream: streamed, and as a batch; rewrites its part of docs/benchmarks.md
-	@$(ENV) python bench/prelude.py $(ARGS)
+	@$(ENV) for part in prelude groups; do python bench/$$part.py $(ARGS); done
 
 flink: setup ## Flink in an environment of its own, for the columns of bench-nexmark
 	@tools/flink.sh

@@ -224,6 +224,45 @@ def kafka_ways(server: kafka_server.KafkaServer) -> list[Way]:
     return [Way("Spark's Kafka sink", "Kafka", query_into(plain, message), count, empty), *ways]
 
 
+# --- the systems ------------------------------------------------------------------------------------------------------
+
+Measure = Callable[..., None]
+"""Given the ways into a system, how many rows, and the processes of its server, runs them and keeps the figures."""
+
+
+def into_files(measure: Measure, scale: float) -> list[str]:
+    """Measure; return reasons why a part had to be left out, as the others do."""
+    measure(file_ways(), int(16_000_000 * scale))
+    return []
+
+
+def into_postgres(measure: Measure, scale: float) -> list[str]:
+    if why := postgres_server.why_not() or ("no JDBC driver could be fetched" if jdbc_driver() is None else None):
+        return [why]
+    postgres = postgres_server.PostgresServer()
+    try:
+        postgres.start()
+        measure(postgres_ways(postgres), int(2_000_000 * scale))
+    finally:
+        postgres.remove()
+    return []
+
+
+def into_kafka(measure: Measure, scale: float) -> list[str]:
+    if why := kafka_server.why_not():
+        return [why]
+    kafka = kafka_server.KafkaServer()
+    try:
+        kafka.start()
+        measure(kafka_ways(kafka), int(1_000_000 * scale), [kafka.pid])
+    finally:
+        kafka.remove()
+    return [why] if (why := kafka_server.why_no_connector()) else []
+
+
+SYSTEMS = {"files": into_files, "postgres": into_postgres, "kafka": into_kafka}
+
+
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +312,7 @@ def table(ways: list[Way], runs: dict[str, Runs], bids: int) -> str:
 def main() -> None:
     parser = arguments("Rows a second into each sink, against the usual way.", runs=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows that each system gets")
+    parser.add_argument("--only", choices=SYSTEMS, help="only into this system; leaves docs/benchmarks.md alone")
     given = parser.parse_args()
     load_before, missing, rows = settled(), [], []
     agreements: list[Agreement] = []
@@ -287,26 +327,9 @@ def main() -> None:
         rows.append(table(ways, found, bids))
         agreements.append(agreed)
 
-    measure(file_ways(), int(16_000_000 * given.scale))
-    if why := postgres_server.why_not() or ("no JDBC driver could be fetched" if driver is None else None):
-        missing.append(why)
-    else:
-        postgres = postgres_server.PostgresServer()
-        try:
-            postgres.start()
-            measure(postgres_ways(postgres), int(2_000_000 * given.scale))
-        finally:
-            postgres.remove()
-    if why := kafka_server.why_not():
-        missing.append(why)
-    else:
-        missing += [why] if (why := kafka_server.why_no_connector()) else []
-        kafka = kafka_server.KafkaServer()
-        try:
-            kafka.start()
-            measure(kafka_ways(kafka), int(1_000_000 * given.scale), [kafka.pid])
-        finally:
-            kafka.remove()
+    for system, into in SYSTEMS.items():
+        if given.only in (None, system):
+            missing += into(measure, given.scale)
     left_out = "".join(f"- Left out: {why.replace(str(kafka_server.JARS), '.venv')}\n" for why in missing)
     text = f"""\
 | into | way | rows | rows/s | median s | s | median CPU s | speed, of the first |
@@ -318,7 +341,7 @@ def main() -> None:
 {left_out}{"".join(dict.fromkeys(one.said for one in agreements))}{where(spark, load_before)}"""
     spark.stop()
     disagreeing = sum(one.disagreeing for one in agreements)
-    publish("sinks", text, load_before=load_before, page=not given.no_page, disagreeing=disagreeing)
+    publish("sinks", text, load_before=load_before, page=not (given.no_page or given.only), disagreeing=disagreeing)
 
 
 if __name__ == "__main__":
