@@ -17,6 +17,8 @@ from rekindle.errors import ConfigError, DefinitionError
 ATTEMPTS_AVAILABLE_NOW = 10
 """The default of ``restart.attempts`` in a run of what is available now."""
 
+_AS_USUAL = "as checkpoint.interval"
+
 _UNITS_MS = {
     "ms": 1, "millisecond": 1, "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000,
     "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
@@ -108,6 +110,12 @@ class Config:
         30_000,
         duration_ms,
         "Time between periodic checkpoints; one that would equal the last is left out. 0 turns them off.",
+    )
+    checkpoint_interval_during_backlog_ms: int | None = _setting(
+        "checkpoint.interval_during_backlog",
+        None,
+        lambda key, value: None if value in (None, _AS_USUAL) else duration_ms(key, value),
+        "The same while a task reads a history that a live stream continues; 0 takes none until that is read.",
     )
     checkpoint_mode: str = _setting(
         "checkpoint.mode",
@@ -209,10 +217,7 @@ class Config:
         "With a directory as storage, each checkpoint is forced to the disk, with all files that it needs.",
     )
     log_level: str = _setting(
-        "log.level",
-        "info",
-        _choice("debug", "info", "warning", "error"),
-        "The lowest level that the log of a run keeps.",
+        "log.level", "info", _choice("debug", "info", "warning", "error"), "Lowest level that the log of a run keeps."
     )
     drain_max_rounds: int = _setting(
         "drain.max_rounds",
@@ -280,7 +285,7 @@ _SHOWN_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 
 def shown(name: str, value: object) -> str:
     """Return the value of a field of `Config` as a user would write it."""
     if value is None:
-        return "unlimited"
+        return "unlimited" if name == "restart_attempts" else _AS_USUAL
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and name.endswith("_bytes"):

@@ -9,15 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
+from rekindle.storage import layout
 from tests.crash.pipeline_kit import Gate
 from tests.jobs.backlog_kit import (
     Pipeline,
     expected,
+    folder_of,
     have_read_all,
     make,
     output,
     records,
     sessions,
+    storage_of,
     stream_of,
     tumbling,
 )
@@ -26,14 +29,14 @@ from tests.jobs.kit import QUICK, World, committed, rows, until
 CONFIG = {**QUICK, "backlog.mode": "batch"}
 
 
-def job_of(world: World, pipeline: Pipeline, gate: Gate) -> rk.Job:
-    """A task with a history, which the gate holds up, and one without."""
+def job_of(world: World, pipeline: Pipeline, gate: Gate, held: str = "true") -> rk.Job:
+    """A task with a history, of which the gate holds some rows up, and a task without."""
 
-    def held(history: Any, live: Any) -> Any:
-        return pipeline(gate(history), live)
+    def delayed(history: Any, live: Any) -> Any:
+        return pipeline(gate(history, held), live)
 
-    held.__name__ = pipeline.__name__
-    job = make({"": world}, "batch", (held,), "1 minute")
+    delayed.__name__ = pipeline.__name__
+    job = make({"": world}, "batch", (delayed,), "1 minute")
     events = job.source("events", rk.Stream(lambda spark: stream_of(str(world.live), {}, spark)))
 
     @job.task(events)
@@ -42,6 +45,34 @@ def job_of(world: World, pipeline: Pipeline, gate: Gate) -> rk.Job:
 
     job.sink("copied_out", copied, rk.sinks.Parquet(world.out / "copied"))
     return job
+
+
+@pytest.mark.usefixtures("one_file_a_batch")
+def test_periodic_checkpoints_may_wait_for_the_end_of_a_history(spark: SparkSession, tmp_path: Path) -> None:
+    world, gate = World(tmp_path), Gate(tmp_path / "gate")
+    world.add_history(rows(0, 30), rows(1, 30), rows(2, 30, "x"))
+    world.add_live(rows(4, 122))
+
+    config = {"checkpoint.interval": "50 ms", "checkpoint.interval_during_backlog": "0", "backlog.mode": "stream"}
+    config["input.target_batch_duration"] = "1 ms"
+    job = job_of(world, tumbling, gate, held="k = 'x'")
+    handle = job.start(spark, storage=world.storage, config={**QUICK, **config})
+    gate.await_held()
+    storage = storage_of(world, "batch")
+    before = storage.last_record(folder_of("batch", tumbling))
+    assert before is not None
+    assert before.inputs["history"].files == 2
+    taken = storage.checkpoints()  # before its task had started
+    for number in range(1, 6):  # the other task goes on, for much longer than the interval
+        world.add_live(rows(6 + number, 1))
+        until(lambda number=number: storage.last_record(layout.subtask("batch", "copied", 0, 1)).batch >= number)
+    assert storage.checkpoints() == taken
+    gate.open()
+    until(lambda: storage.checkpoints() != taken)
+    first = storage.manifest(max(taken, default=0) + 1)
+    assert first is not None
+    assert first.tasks["tumbling"][0].batch > before.batch
+    handle.cancel()
 
 
 @pytest.mark.parametrize("pipeline", [tumbling, sessions])

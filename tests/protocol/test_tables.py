@@ -118,4 +118,4 @@ def test_the_story_is_in_the_error_and_does_not_grow_afterwards() -> None:
     assert "Story:" in message
     assert "1 JobStarted(now_ms=0" in message
     assert "StartTask(cause=1, task=SubtaskId(task='a', subtask=0))" in message
-    assert "2 TaskStarted(task=SubtaskId(task='a', subtask=0)) → -" in message
+    assert "2 TaskStarted(task=SubtaskId(task='a', subtask=0), backlog=False) → -" in message

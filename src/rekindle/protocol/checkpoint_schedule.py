@@ -29,7 +29,7 @@ class Schedule:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.queue: list[CheckpointRequest] = []
-        self.periodic = Periodic(config.checkpoint_interval_ms)
+        self.periodic = Periodic(config.checkpoint_interval_ms, config.checkpoint_interval_during_backlog_ms)
         #: time before which a failed final or stop checkpoint is not tried again
         self.not_before_ms = 0
 
@@ -64,7 +64,7 @@ class Schedule:
         waiting = next((one for one in self.queue if one.directory is None or not sealing), None)
         if waiting is not None:
             return waiting
-        if periodic and self._config.checkpoint_interval_ms and now_ms >= self.periodic.due_ms:
+        if periodic and self.periodic.interval_ms and now_ms >= self.periodic.due_ms:
             return CheckpointRequest(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
         return None
 

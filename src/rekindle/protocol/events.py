@@ -78,6 +78,9 @@ class TaskEvent(Event):
 class TaskStarted(TaskEvent):
     """The query of the task runs."""
 
+    #: True if it is in backlog, see `BatchRecorded`
+    backlog: bool = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecorded(TaskEvent):
@@ -88,6 +91,8 @@ class BatchRecorded(TaskEvent):
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
     #: number of rows of its output; None: they are not counted
     rows_out: int | None = field(default=None, compare=False)
+    #: True while the task is in backlog: it still reads a history, and reads a live stream beside or after it
+    backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,29 +275,11 @@ class DriverFenced(Event):
 
 
 ALL: tuple[type[Event], ...] = (
-    JobStarted,
-    Ticked,
-    TaskStarted,
-    BatchRecorded,
-    SourcesEnded,
-    CaughtUp,
-    TaskSuspended,
-    TaskFinished,
-    TaskClosed,
-    TaskFailed,
-    SnapshotTaken,
-    SnapshotDeclined,
-    ManifestWritten,
-    ManifestFailed,
-    TransactionsCommitted,
-    CommitFailed,
-    SavepointSealed,
-    SavepointFailed,
-    CheckpointRequested,
-    StopRequested,
-    CancelRequested,
-    ResultRecorded,
-    EngineDied,
-    DriverFenced,
-)
+    JobStarted, Ticked,
+    TaskStarted, BatchRecorded, SourcesEnded, CaughtUp, TaskSuspended, TaskFinished, TaskClosed, TaskFailed,
+    SnapshotTaken, SnapshotDeclined, ManifestWritten, ManifestFailed, TransactionsCommitted, CommitFailed,
+    SavepointSealed, SavepointFailed,
+    CheckpointRequested, StopRequested, CancelRequested,
+    ResultRecorded, EngineDied, DriverFenced,
+)  # fmt: skip
 """Every kind of event."""

@@ -55,11 +55,13 @@ def _ticked(job: JobParts, event: e.Ticked) -> _Commands:
 
 
 def _task_started(job: JobParts, event: e.TaskStarted) -> _Commands:
+    job.coordinator.schedule.periodic.reads(event.task, backlog=event.backlog)
     job.tasks.step(event)
     return ()
 
 
 def _batch_recorded(job: JobParts, event: e.BatchRecorded) -> _Commands:
+    job.coordinator.schedule.periodic.reads(event.task, backlog=event.backlog)
     if job.tasks.states[event.task].has_sinks and event.rows_out != 0:
         job.coordinator.schedule.periodic.shown(job.now_ms)
     return job.coordinator.snapshots.recorded(event.task, event.batch, event.read)
@@ -91,6 +93,7 @@ def _ended(
     job: JobParts, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()
 ) -> _Commands:
     """Note that a task has ended its data; the first time counts, a repetition changes nothing."""
+    job.coordinator.schedule.periodic.reads(event.task, backlog=False)
     if job.tasks.ended(event, how):
         job.answers.note(notes)
     return job.coordinator.snapshots.recorded(event.task, event.batch, {})

@@ -59,8 +59,9 @@ def _waits(job: JobMachine, config: Config) -> Iterator[Wait]:
             yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)
     running = all(state.status is TaskStatus.RUNNING for state in job.tasks.states.values())
     plain = job.state is JobState.RUNNING and job.stopping.stop is None and job.engines.lost is None
-    if running and plain and config.checkpoint_interval_ms and not coordinator.busy:
-        most_ms = max(config.checkpoint_interval_ms, config.checkpoint_min_pause_ms)
+    interval_ms = coordinator.schedule.periodic.interval_ms
+    if running and plain and interval_ms and not coordinator.busy:
+        most_ms = max(interval_ms, config.checkpoint_min_pause_ms)
         if coordinator.schedule.periodic.due_ms == coordinator.schedule.not_before_ms:
             most_ms = config.restart_delay_max_ms  # too many have failed
         yield Wait("the next checkpoint", coordinator.schedule.periodic.due_ms, most_ms)

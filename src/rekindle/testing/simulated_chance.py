@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from rekindle.config import Config
 from rekindle.graph.job_graph import JobGraph, Source, Task
@@ -50,10 +51,14 @@ def new_world(chance: random.Random, *, calm: bool) -> World:
     return World(graph, files, consumers)
 
 
+_DURING_BACKLOG_MS = {(0, 0): 1_000, (2_000, 5_000): 60_000, (10_000, 0): 0}
+"""Interval and pause of checkpoints, ms → the interval during backlog; it takes no chance from what follows."""
+
+
 def new_config(chance: random.Random) -> Config:
     """Choose settings for a run in a time of turmoil."""
     mode = chance.choice(("aligned", "unaligned"))
-    return Config(
+    chosen = Config(
         checkpoint_mode=mode,
         checkpoint_aligned_timeout_ms=chance.choice((0, 2_000)),
         checkpoint_max_concurrent=chance.choice((1, 2, 3)) if mode == "aligned" else 1,
@@ -66,3 +71,5 @@ def new_config(chance: random.Random) -> Config:
         restart_attempts=chance.choice((0, 2, 9)),
         restart_delay_ms=chance.choice((0, 1_000)),
     )
+    during_ms = _DURING_BACKLOG_MS.get((chosen.checkpoint_interval_ms, chosen.checkpoint_min_pause_ms))
+    return replace(chosen, checkpoint_interval_during_backlog_ms=during_ms)

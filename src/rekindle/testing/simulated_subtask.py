@@ -112,8 +112,10 @@ class SimulatedSubtask:
 
     def tell(self) -> None:
         """Report the last record; a replayed one is reported again."""
-        read = self.files.records[self.last].read
-        self.run.post(self.id, e.BatchRecorded(task=self.id, batch=self.last, read=read))
+        record, sizes = self.files.records[self.last], self.files.sources
+        unread = any(size is not None and record.positions[uid] < size for uid, size in sizes.items())
+        backlog = unread and None in sizes.values()
+        self.run.post(self.id, e.BatchRecorded(task=self.id, batch=self.last, read=record.read, backlog=backlog))
 
     def spark_commits(self) -> None:
         """Let Spark commit what is recorded."""

@@ -38,8 +38,8 @@ _JOB_STARTED = (
 EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.JobStarted: (_JOB_STARTED,),
     e.Ticked: ("the clock shows {now_ms}",),
-    e.TaskStarted: ("{task} started",),
-    e.BatchRecorded: ("{task} recorded batch {batch}[, having read {read}]",),
+    e.TaskStarted: ("{task} started[, in backlog{backlog!}]",),
+    e.BatchRecorded: ("{task} recorded batch {batch}[, having read {read}][, in backlog{backlog!}]",),
     e.SourcesEnded: ("{task}'s sources ended",),
     e.CaughtUp: ("{task} caught up at batch {batch}[, having read {read}]",),
     e.TaskSuspended: ("{task} was held[ after batch {batch}]",),

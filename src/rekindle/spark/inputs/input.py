@@ -75,6 +75,12 @@ class Input:
         return self.feed is not None and self.feed.ended
 
 
+def in_backlog(inputs: Sequence[Input]) -> bool:
+    """Return True if a history is not read to its end, and there is a live stream beside or after it."""
+    sources = [item for item in inputs if not item.is_channel]
+    return any(item.bounded and not item.ended for item in sources) and not all(item.bounded for item in sources)
+
+
 def only_inboxes(inputs: Sequence[Input]) -> bool:
     """Return True if Spark reads nothing that we do not admit."""
     return all(item.feed is not None for item in inputs)

@@ -15,7 +15,7 @@ from rekindle.channels.split_feed import SplitFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.input import Input, only_inboxes
+from rekindle.spark.inputs.input import Input, in_backlog, only_inboxes
 from rekindle.spark.inputs.progress import Progress
 from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage.documents.batch import BatchRecord
@@ -236,7 +236,7 @@ class Intake:
             if isinstance(feed := item.feed, ChannelFeed)
             for index in item.producers
         }
-        return Progress(self._last, read)
+        return Progress(self._last, read, in_backlog(self._inputs))
 
     def _channels(self) -> Mapping[str, ChannelFeed]:
         return {item.uid: item.feed for item in self._inputs if isinstance(item.feed, ChannelFeed)}

@@ -19,7 +19,7 @@ from rekindle.protocol.life import Call
 from rekindle.runtime.definition import RunContext
 from rekindle.session.session import refuse_settings
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.input import only_inboxes
+from rekindle.spark.inputs.input import in_backlog, only_inboxes
 from rekindle.spark.inputs.intake import STOP_WAITS_S, Intake
 from rekindle.spark.inputs.progress import Progress
 from rekindle.spark.query.planned import PlannedBatches
@@ -119,7 +119,7 @@ class SparkTask:
             self._planned.plant_due(self._task.output_mode, lambda: self._parts.timers_at_ms(self._clock))
             self._parts.prelude.plant(self._query)
             self._query.start()
-        self._post(e.TaskStarted(task=self._id))
+        self._post(e.TaskStarted(task=self._id, backlog=in_backlog(self._inputs)))
 
     def _has_more(self, sources_ended: bool) -> bool:
         """Say that the sources have ended, if they have; return whether the query has something left to wait for."""
@@ -256,10 +256,10 @@ class SparkTask:
         if self._has_more(ended):
             self._query.wake()  # else it looks again once time has passed for all that it holds, and for nothing before
 
-    def _tell(self, progress: Progress) -> None:
-        rows_out = self._rows_out[1] if self._rows_out[0] == progress.batch else None
-        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read, rows_out=rows_out))
-        for producer, batches in progress.read.items():
+    def _tell(self, at: Progress) -> None:
+        rows_out = self._rows_out[1] if self._rows_out[0] == at.batch else None
+        self._post(e.BatchRecorded(task=self._id, batch=at.batch, read=at.read, rows_out=rows_out, backlog=at.backlog))
+        for producer, batches in at.read.items():
             self._parts.read_from[producer].read(self._id, batches)
         self._parts.catching_up.moved()
 
