@@ -71,7 +71,7 @@ def _setting_default(setting: Field[Any]) -> str:
 
 def _setting_values(key: str, setting: Field[Any]) -> str:
     parse = setting.metadata["parse"]
-    if parse is config.duration_ms or setting.name == "checkpoint_interval_during_backlog_ms":
+    if parse is config.duration_ms or (setting.default is None and setting.name.endswith("_ms")):
         return "duration"
     if setting.default is None:
         return "whole number from 0 up, or unlimited"

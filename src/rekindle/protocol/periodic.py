@@ -30,8 +30,6 @@ class Periodic:
         self._interval_ms = interval_ms
         self._during_backlog_ms = interval_ms if during_backlog_ms is None else during_backlog_ms
         self._in_backlog: set[SubtaskId] = set()
-        #: time from which the next one may be taken
-        self.due_ms = 0
         #: time before which none is taken, whatever happens
         self._pause_until_ms = 0
         #: time that the interval is counted from
@@ -46,6 +44,11 @@ class Periodic:
         """The interval in force; 0: none are taken."""
         return self._during_backlog_ms if self._in_backlog else self._interval_ms
 
+    @property
+    def due_ms(self) -> int:
+        """The time from which the next one may be taken."""
+        return max(self._since_ms + self.interval_ms * self._waits, self._pause_until_ms)
+
     def begin(self, now_ms: int, *, recovers: bool) -> None:
         """Count the interval from the start of a run.
 
@@ -58,24 +61,17 @@ class Periodic:
     def taken(self, now_ms: int) -> None:
         """Note that one is taken now: count the interval again."""
         self._since_ms, self._waits = now_ms, True
-        self._set_due()
 
     def shown(self, now_ms: int) -> None:
         """Note that rows for a sink are recorded: the first after a recovery make a checkpoint due."""
         if self._recovers:
             self._recovers = False
             self._since_ms, self._waits = now_ms, False
-            self._set_due()
 
     def pause(self, until_ms: int) -> None:
         """Take none before this time."""
         self._pause_until_ms = max(self._pause_until_ms, until_ms)
-        self._set_due()
 
     def reads(self, task: SubtaskId, *, backlog: bool) -> None:
         """Note whether a subtask is in backlog."""
         (self._in_backlog.add if backlog else self._in_backlog.discard)(task)
-        self._set_due()
-
-    def _set_due(self) -> None:
-        self.due_ms = max(self._since_ms + self.interval_ms * self._waits, self._pause_until_ms)
