@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.storage import layout
@@ -24,7 +25,7 @@ from tests.jobs.backlog_kit import (
     stream_of,
     tumbling,
 )
-from tests.jobs.kit import QUICK, World, committed, rows, until
+from tests.jobs.kit import DDL, QUICK, World, committed, rows, until
 
 CONFIG = {**QUICK, "backlog.mode": "batch"}
 
@@ -47,21 +48,58 @@ def job_of(world: World, pipeline: Pipeline, gate: Gate, held: str = "true") -> 
     return job
 
 
+class Minutes(rk.SplitSource):
+    """The rows of two hours, once."""
+
+    schema = DDL
+    bounded = False
+    poll_every = "200 ms"
+
+    def splits(self) -> list[str]:
+        return ["all"]
+
+    def read(self, spark: SparkSession, split: str, position: Any) -> tuple[Any, Any, bool]:
+        return (spark.createDataFrame(rows(4, 122), DDL) if position is None else None), 1, False
+
+
+def hybrid_job_of(world: World, gate: Gate, held: str) -> rk.Job:
+    """The same with one source, which has the history and what continues it."""
+    job = rk.Job("batch")
+    both = job.source("both", rk.sources.Hybrid(world.files(), then=Minutes()), event_time="ts", watermark="1 minute")
+    events = job.source("events", rk.Stream(lambda spark: stream_of(str(world.live), {}, spark)))
+
+    @job.task(both, uid="tumbling")
+    def counted(both: Any) -> Any:
+        return gate(both, held).groupBy(F.window("ts", "1 hour"), "k").count()
+
+    @job.task(events)
+    def copied(events: Any) -> Any:
+        return events.select("k", "v")
+
+    job.sink("counted_out", counted, rk.sinks.Parquet(world.out / "counted"))
+    job.sink("copied_out", copied, rk.sinks.Parquet(world.out / "copied"))
+    return job
+
+
 @pytest.mark.usefixtures("one_file_a_batch")
-def test_periodic_checkpoints_may_wait_for_the_end_of_a_history(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hybrid", [False, True], ids=["two_sources", "hybrid"])
+def test_periodic_checkpoints_may_wait_for_the_end_of_a_history(
+    spark: SparkSession, tmp_path: Path, hybrid: bool
+) -> None:
     world, gate = World(tmp_path), Gate(tmp_path / "gate")
     world.add_history(rows(0, 30), rows(1, 30), rows(2, 30, "x"))
     world.add_live(rows(4, 122))
 
     config = {"checkpoint.interval": "50 ms", "checkpoint.interval_during_backlog": "0", "backlog.mode": "stream"}
     config["input.target_batch_duration"] = "1 ms"
-    job = job_of(world, tumbling, gate, held="k = 'x'")
+    held = "k = 'x'"
+    job = hybrid_job_of(world, gate, held) if hybrid else job_of(world, tumbling, gate, held)
     handle = job.start(spark, storage=world.storage, config={**QUICK, **config})
     gate.await_held()
     storage = storage_of(world, "batch")
     before = storage.last_record(folder_of("batch", tumbling))
     assert before is not None
-    assert before.inputs["history"].files == 2
+    assert sum(read.files for read in before.inputs.values()) == 2
     taken = storage.checkpoints()  # before its task had started
     for number in range(1, 6):  # the other task goes on, for much longer than the interval
         world.add_live(rows(6 + number, 1))
