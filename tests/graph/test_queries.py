@@ -28,6 +28,7 @@ QUERY = QueryDescription(
     aggregates=((HOUR,), ("10 minutes",)),
     computed=(("by window", "by k", "sum(v)", "max(w)"),),
     operators=(LATE, KEYED, GROUPED, JOINED, LATE),
+    kinds=("aggregate", "aggregate", "deduplication", "applyInPandasWithState", "join"),
 )
 
 
@@ -51,6 +52,26 @@ def test_a_query_that_is_as_it_was_has_no_changes_and_one_that_cannot_be_compare
     later = Operator(kind="join", says={**JOINED.says, "SOMETHING": "of a later version"})
     assert found(operators=(LATE, KEYED, GROUPED, later, LATE)) == []
     assert query_changes("t", replace(QUERY, operators=()), QUERY) == [], "an older version wrote none"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [(), QUERY.kinds[:-1], QUERY.kinds[::-1], (*QUERY.kinds, "limit")],  # type: ignore[index,misc]
+    ids=["none", "fewer", "another_order", "more"],
+)
+def test_other_operators_with_state_are_refused_and_nothing_else_is_compared(now: tuple[str, ...]) -> None:
+    before, other = ", ".join(QUERY.kinds or ()), replace(QUERY, kinds=now, aggregates=((HOUR,),), operators=())
+    words = ", ".join(now) or "none"
+    assert [(one.aspect, one.before, one.now) for one in query_changes("t", QUERY, other)] == [
+        (Aspect.KINDS, before, words)
+    ]
+    with pytest.raises(RestoreError) as refused:
+        settle_query("t", QUERY, other)
+    assert refused.value.code == "STATE_OPERATORS_CHANGED"
+    assert refused.value.parameters == {"task": "t", "before": before, "now": words}
+    assert query_changes("t", replace(QUERY, kinds=None), replace(QUERY, kinds=now)) == [], (
+        "an older version wrote none"
+    )
 
 
 def test_windows_and_aggregates() -> None:

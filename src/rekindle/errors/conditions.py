@@ -812,6 +812,16 @@ CONDITIONS: dict[str, Condition] = {
                 "--allow-non-restored-state, and start it from the last checkpoint. Nothing was lost."
             ),
         ),
+        STATE_OPERATORS_CHANGED=(
+            (
+                "Other operators keep state in the query of task {task!r}: {before} before, {now} now. Spark would "
+                "leave old state out, or take it for that of another operator."
+            ),
+            (
+                "Put the old operators back, in their order; or give the task a new uid, drop its old state with "
+                "--allow-non-restored-state, and start from the last checkpoint. Nothing was lost."
+            ),
+        ),
         STATE_WINDOWS_CHANGED=(
             (
                 "Task {task!r} keeps windows of {before} in its state and now has windows of {now}: Spark would count "

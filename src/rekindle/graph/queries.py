@@ -1,10 +1,11 @@
 """The identity of a task's query, and the changes that alter what its state means.
 
-Spark compares the types of a state and the names of its operators with those of a query, and nothing else. A query
-whose windows have another length, whose ``max`` takes the place of a ``sum``, or which drops duplicates by other
-columns finds its old state readable and continues with it. So each batch record has a `QueryDescription`, and a start
-compares it with that of the new query. Some differences are refused: rows would certainly be wrong. Others are
-reported: only the user knows whether they are meant. `RULES` has both, and docs/change.md is made from it.
+Spark compares the types of a state and the names of its operators with those of a query, the names since 4.0, and when
+it plans the first batch. A query whose windows have another length, whose ``max`` takes the place of a ``sum``, or
+which drops duplicates by other columns finds its old state readable and continues with it. So each batch record has a
+`QueryDescription`, and a start compares it with that of the new query. Some differences are refused: rows would
+certainly be wrong or lost. Others are reported: only the user knows whether they are meant. `RULES` has both, and
+docs/change.md is made from it.
 
 A description comes from Spark's expressions, which another version may write in another way. Two descriptions are
 compared only if the same version made them.
@@ -46,11 +47,14 @@ class QueryDescription:
     computed: tuple[tuple[str, ...], ...] = ()
     #: the other operators that keep state; empty where an older version wrote it
     operators: tuple[Operator, ...] = ()
+    #: the kinds of all operators that keep state, in the order of the plan; None where an older version wrote it
+    kinds: tuple[str, ...] | None = None
 
 
 class Aspect(Enum):
     """A part of a query that can change. The value is the wording that a person reads."""
 
+    KINDS = "the operators that keep state, or their order"
     WINDOWS = "the length, slide or offset of a window"
     FUNCTION = "another function in the place of an aggregate, or aggregates or keys that change places"
     EXPRESSION = "what an aggregate, or a key of one, is computed from"
@@ -79,6 +83,9 @@ class QueryRule:
 
 
 RULES: dict[Aspect, QueryRule] = {
+    Aspect.KINDS: QueryRule(
+        then="Spark would leave old state out, or take it for that of another operator", code="STATE_OPERATORS_CHANGED"
+    ),
     Aspect.WINDOWS: QueryRule(then="old windows would come out incomplete", code="STATE_WINDOWS_CHANGED"),
     Aspect.FUNCTION: QueryRule(
         then="the old values would be taken for those of the new functions", code="STATE_AGGREGATES_CHANGED"
@@ -130,7 +137,12 @@ def query_changes(task: str, before: QueryDescription | None, now: QueryDescript
     """Return the changes since the query that left the state; [] if there is none to compare, or of another Spark."""
     if before is None or before.spark != now.spark:
         return []
-    found = (*_windows(before, now), *_computed(before, now), *_operators(before.operators, now.operators))
+    # What one operator keeps is compared only if the other query has the same operators.
+    found = [*_kinds(before, now)] or [
+        *_windows(before, now),
+        *_computed(before, now),
+        *_operators(before.operators, now.operators),
+    ]
     return [QueryChange(task=task, aspect=which, before=old, now=new) for which, old, new in found]
 
 
@@ -138,7 +150,7 @@ def settle_query(task: str, before: QueryDescription | None, now: QueryDescripti
     """Refuse a change that makes rows wrong; return the changes that Spark accepts and that alter the output.
 
     Raises:
-        RestoreError: ``STATE_WINDOWS_CHANGED``, ``STATE_AGGREGATES_CHANGED``.
+        RestoreError: ``STATE_OPERATORS_CHANGED``, ``STATE_WINDOWS_CHANGED``, ``STATE_AGGREGATES_CHANGED``.
     """
     found = query_changes(task, before, now)
     for one in found:
@@ -163,6 +175,11 @@ def variable_changes(
 
 
 _Found = Iterator[tuple[Aspect, str, str]]
+
+
+def _kinds(before: QueryDescription, now: QueryDescription) -> _Found:
+    if before.kinds is not None and now.kinds is not None and before.kinds != now.kinds:
+        yield Aspect.KINDS, ", ".join(before.kinds) or "none", ", ".join(now.kinds) or "none"
 
 
 def _windows(before: QueryDescription, now: QueryDescription) -> _Found:
@@ -194,7 +211,7 @@ def _functions(computed: Sequence[str]) -> list[str]:
 
 
 def _operators(before: Sequence[Operator], now: Sequence[Operator]) -> _Found:
-    """Compare operators of one kind with each other, in their order. Spark itself compares how many there are."""
+    """Compare operators of one kind with each other, in their order."""
     for kind in dict.fromkeys(one.kind for one in before):
         old = [one.says for one in before if one.kind == kind]
         new = [one.says for one in now if one.kind == kind]

@@ -121,6 +121,7 @@ class _Bench:
             shared=shares_a_source(frame),
         )
         if left is not None:
+            changes = settle_query(task.uid, left.described, description_of(frame, task.output_mode))
             for item in inputs:
                 item.position = left.positions.get(item.uid, item.position)
             moved = left.may_move and not left.other_inputs and are_moved(inputs)
@@ -128,7 +129,6 @@ class _Bench:
                 lines = _lines(task, numbers, left)
             else:
                 refuse_moved_sources(task.uid, inputs)
-            changes = settle_query(task.uid, left.described, description_of(frame, task.output_mode))
         self._outputs[task.uid] = output_schema(self._scratch, folder, task.uid, frame)
         if self._of.numbers_only and lines is None:
             return Examined(numbers=numbers)

@@ -51,11 +51,27 @@ def description_of(frame: DataFrame, output_mode: str) -> QueryDescription:
         operators = (mode, *operators)
     else:
         operators = ()
-    return QueryDescription(spark=_version(), aggregates=_windows(frame), computed=computed, operators=operators)
+    return QueryDescription(
+        spark=_version(),
+        aggregates=_windows(frame),
+        computed=computed,
+        operators=operators,
+        kinds=tuple(_kinds_of_state(frame, output_mode)),
+    )
 
 
 def _streaming(frame: DataFrame) -> Iterator[PlanNode]:
     return (node for node in nodes(frame) if node.is_streaming)
+
+
+def _kinds_of_state(frame: DataFrame, output_mode: str) -> Iterator[str]:
+    streaming = list(_streaming(frame))
+    # Spark counts the rows of a limit afresh in each batch if it puts a whole result out again.
+    counts = output_mode == "append" or not any(node.name == "Aggregate" for node in streaming)
+    for node in streaming:
+        keeps_none = (node.name == "Join" and not _join(node.plan)) or (node.name == "GlobalLimit" and not counts)
+        if node.name in _KEEP_STATE and not keeps_none:
+            yield _KEEP_STATE[node.name]
 
 
 def _windows(frame: DataFrame) -> tuple[tuple[str, ...], ...]:
@@ -190,7 +206,20 @@ _KINDS = {
     "TransformWithStateInPandas": "groups",
     "TransformWithStateInPySpark": "groups",
 }
-"""Names for these nodes. One in the place of another is found by Spark itself, by the names of its operators."""
+"""Names for these nodes."""
+
+_KEEP_STATE = {
+    "Aggregate": "aggregate",
+    "Distinct": "aggregate",
+    "Deduplicate": "deduplication",
+    "DeduplicateWithinWatermark": "deduplication within the watermark",
+    "Join": "join",
+    "GlobalLimit": "limit",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "TransformWithStateInPandas": "transformWithState",
+    "TransformWithStateInPySpark": "transformWithState",
+}
+"""Names for the nodes that keep state, apart where Spark has a state of another form."""
 
 
 def _version() -> str:

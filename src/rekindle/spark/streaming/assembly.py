@@ -181,11 +181,12 @@ class Assembly:
             for number, uid in enumerate(task.inputs)
         ]
         frame = build_task(task, self._of.definition.functions[task.uid], inputs)
+        described = description_of(frame, task.output_mode)
+        changes = settle_query(task.uid, record.windows if record else None, described)
         refuse_moved_sources(task.uid, inputs)
         if writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
-        described = description_of(frame, task.output_mode)
-        for change in settle_query(task.uid, record.windows if record else None, described):
+        for change in changes:
             _LOG.warning("%s", change)
         prelude = prelude_of(
             self._of, self._spark, task, place_of(self._of, subtask), frame, inputs,
