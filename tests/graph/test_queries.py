@@ -69,6 +69,7 @@ def test_other_operators_with_state_are_refused_and_nothing_else_is_compared(now
         settle_query("t", QUERY, other)
     assert refused.value.code == "STATE_OPERATORS_CHANGED"
     assert refused.value.parameters == {"task": "t", "before": before, "now": words}
+    assert len(query_changes("t", replace(QUERY, spark="3.5"), other)) == 1, "their names are our own"
     assert query_changes("t", replace(QUERY, kinds=None), replace(QUERY, kinds=now)) == [], (
         "an older version wrote none"
     )

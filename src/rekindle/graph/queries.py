@@ -7,8 +7,8 @@ which drops duplicates by other columns finds its old state readable and continu
 certainly be wrong or lost. Others are reported: only the user knows whether they are meant. `RULES` has both, and
 docs/change.md is made from it.
 
-A description comes from Spark's expressions, which another version may write in another way. Two descriptions are
-compared only if the same version made them.
+A description comes from Spark's expressions, which another version may write in another way. Two descriptions that
+different versions made are compared by the kinds of their operators only, whose names are our own.
 """
 
 from __future__ import annotations
@@ -134,15 +134,13 @@ class QueryChange:
 
 
 def query_changes(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
-    """Return the changes since the query that left the state; [] if there is none to compare, or of another Spark."""
-    if before is None or before.spark != now.spark:
+    """Return the changes since the query that left the state; [] if there is none to compare."""
+    if before is None:
         return []
-    # What one operator keeps is compared only if the other query has the same operators.
-    found = [*_kinds(before, now)] or [
-        *_windows(before, now),
-        *_computed(before, now),
-        *_operators(before.operators, now.operators),
-    ]
+    found = [*_kinds(before, now)]
+    # What each operator keeps is compared if they are the same operators, described by the same Spark.
+    if not found and before.spark == now.spark:
+        found = [*_windows(before, now), *_computed(before, now), *_operators(before.operators, now.operators)]
     return [QueryChange(task=task, aspect=which, before=old, now=new) for which, old, new in found]
 
 
