@@ -23,6 +23,8 @@ readonly SMOKE=(
     tests/spark/test_preludes.py
     tests/jobs/test_adopting.py
     tests/jobs/test_restore_checks.py
+    tests/jobs/test_changed_jobs.py
+    tests/jobs/test_checked_queries.py
     tests/jobs/test_shadow.py
     tests/jobs/test_refused_plans.py
     tests/jobs/test_joins.py
