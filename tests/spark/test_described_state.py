@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 from rekindle.spark.plans.description import description_of
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from tests.jobs.kit import DDL, rows, write
+from tests.versions import older_than
 
 Frame = Any
 
@@ -59,7 +59,7 @@ STEPS: Mapping[str, Callable[[Frame, Frame, Frame], Frame]] = {
     ),
 }
 
-pytestmark = pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 3.5 does not name all of them")
+pytestmark = pytest.mark.skipif(older_than("4.0"), reason="Spark 3.5 does not name all of them")
 
 NAMES = {
     "stateStoreSave": "aggregate",
@@ -99,6 +99,19 @@ def kept(query: Frame, mode: str, folder: Path) -> Counter[str] | None:
         running.stop()
     reported = running.recentProgress[0]["stateOperators"]
     return Counter(NAMES[operator["operatorName"]] for operator in reported)
+
+
+@pytest.mark.parametrize(
+    ("steps", "kinds"), [(("limited", "groups"), {"limit", "aggregate"}), (("groups", "limited"), {"aggregate"})]
+)
+def test_a_limit_of_whole_results_keeps_no_state(
+    inputs: tuple[Frame, Frame, Frame], tmp_path: Path, steps: tuple[str, str], kinds: set[str]
+) -> None:
+    query = inputs[0]
+    for step in steps:
+        query = STEPS[step](query, *inputs[1:])
+    assert set(description_of(query, "complete").kinds or ()) == kinds
+    assert kept(query, "complete", tmp_path / "progress") == Counter(kinds)
 
 
 def compare(inputs: tuple[Frame, Frame, Frame], folder: Path, seeds: range) -> int:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.graph.queries import KEY, Aspect, Operator, QueryDescription
 from rekindle.spark.expressions import every
-from rekindle.spark.plan_text import PlanNode, nodes, tree
+from rekindle.spark.plan_text import PlanNode, below, nodes, tree
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
 _MADE = re.compile(r"named_struct\(start, .*?precisetimestampconversion.*?, end, .*?(?=named_struct\(|\) AS |$)")
@@ -65,12 +65,13 @@ def _streaming(frame: DataFrame) -> Iterator[PlanNode]:
 
 
 def _kinds_of_state(frame: DataFrame, output_mode: str) -> Iterator[str]:
-    streaming = list(_streaming(frame))
-    # Spark counts the rows of a limit afresh in each batch if it puts a whole result out again.
-    counts = output_mode == "append" or not any(node.name == "Aggregate" for node in streaming)
-    for node in streaming:
-        keeps_none = (node.name == "Join" and not _join(node.plan)) or (node.name == "GlobalLimit" and not counts)
-        if node.name in _KEEP_STATE and not keeps_none:
+    plan = nodes(frame)
+    for index, node in enumerate(plan):
+        if not node.is_streaming or node.name not in _KEEP_STATE or (node.name == "Join" and not _join(node.plan)):
+            continue
+        # Of an aggregate that puts out whole results, the rows of a limit are counted afresh in each batch.
+        aggregated = any(plan[at].name == "Aggregate" and plan[at].is_streaming for at in below(plan, index))
+        if node.name != "GlobalLimit" or output_mode == "append" or not aggregated:
             yield _KEEP_STATE[node.name]
 
 
@@ -121,10 +122,9 @@ def _functions(expression: Any) -> Iterator[str]:
 
 def _operators(frame: DataFrame) -> Iterator[Operator]:
     for node in _streaming(frame):
-        describe = _DESCRIBED.get(node.name)
-        says = {} if describe is None else describe(node.plan)
-        if says:
-            yield Operator(kind=_KINDS[node.name], says={key.name: text for key, text in says.items()})
+        kind, describe = _DESCRIBED.get(node.name, ("", lambda _: {}))
+        if says := describe(node.plan):
+            yield Operator(kind=kind, says={key.name: text for key, text in says.items()})
 
 
 _Says = dict[Aspect, str]
@@ -186,27 +186,17 @@ def _asked(node: Any, method: str) -> Any:
         return None
 
 
-_DESCRIBED: dict[str, Callable[[Any], _Says]] = {
-    "Deduplicate": _deduplication,
-    "DeduplicateWithinWatermark": _deduplication,
-    "Join": _join,
-    "GlobalLimit": _limit,
-    "EventTimeWatermark": _watermark,
-    "FlatMapGroupsInPandasWithState": _groups,
-    "TransformWithStateInPandas": _groups,
-    "TransformWithStateInPySpark": _groups,
+_DESCRIBED: dict[str, tuple[str, Callable[[Any], _Says]]] = {
+    "Deduplicate": ("deduplication", _deduplication),
+    "DeduplicateWithinWatermark": ("deduplication", _deduplication),
+    "Join": ("join", _join),
+    "GlobalLimit": ("limit", _limit),
+    "EventTimeWatermark": ("watermark", _watermark),
+    "FlatMapGroupsInPandasWithState": ("groups", _groups),
+    "TransformWithStateInPandas": ("groups", _groups),
+    "TransformWithStateInPySpark": ("groups", _groups),
 }
-_KINDS = {
-    "Deduplicate": "deduplication",
-    "DeduplicateWithinWatermark": "deduplication",
-    "Join": "join",
-    "GlobalLimit": "limit",
-    "EventTimeWatermark": "watermark",
-    "FlatMapGroupsInPandasWithState": "groups",
-    "TransformWithStateInPandas": "groups",
-    "TransformWithStateInPySpark": "groups",
-}
-"""Names for these nodes."""
+"""Node → the kind of operator that it is described as, and its description."""
 
 _KEEP_STATE = {
     "Aggregate": "aggregate",
@@ -219,7 +209,7 @@ _KEEP_STATE = {
     "TransformWithStateInPandas": "transformWithState",
     "TransformWithStateInPySpark": "transformWithState",
 }
-"""Names for the nodes that keep state, apart where Spark has a state of another form."""
+"""Node that keeps state → the kind of its state."""
 
 
 def _version() -> str:
